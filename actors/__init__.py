@@ -12,7 +12,7 @@ Six actors run: the directory and the journal (here), the session (`session`), i
 (`model`), the tool dispatcher (`calls`) and the permission broker (`permissions`). All else is what
 they own: the fold of a session (`conversation`), a turn (`turn`), what it may use (`budget`), what its
 tools act through (`handles`), whom it can reach (`people`), what it delegates (`delegation`), and what
-is done with whole sessions (`upkeep`).
+is done with whole sessions (`upkeep`). In a cluster of several, `cluster` is this process's node.
 
 Begin with `directory`, which loads, wakes and unloads sessions, then `session`. `journal` is the only
 writer of the store and groups commits; `services` lists what all sessions of a runtime share.
@@ -20,5 +20,6 @@ Comes in: messages of `runtime/messages.py`, from the embedding program and the 
 Goes out: committed events in the inboxes of sessions; updates in the subscriptions of clients.
 Owns: which sessions are live, and the write side of the store.
 Imports: `tools`, `providers`, `config`, `runtime`. Inside, down this list: `directory`; `session`, `upkeep`;
-`turn`; `conversation`, `permissions`, `services`; `budget`, `calls`; `handles`, `model`; `delegation`, `people`.
+`turn`; `conversation`, `permissions`, `services`; `budget`, `calls`; `handles`, `model`; `delegation`, `people`;
+`cluster`.
 """

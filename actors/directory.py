@@ -15,7 +15,7 @@ from typing import assert_never
 import trio
 import trio.lowlevel
 
-from ..runtime.errors import CallboardError, StorageError
+from ..runtime.errors import ActorStopped, CallboardError, StorageError
 from ..runtime.identity import new_id
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.kernel.supervisor import Supervisor
@@ -37,7 +37,7 @@ from ..runtime.messages import (
 )
 from ..runtime.redaction import redacting_logger
 from ..runtime.turns.activity import Activity
-from .services import SessionServices
+from .services import Owners, SessionServices
 from .session.session import MAILBOX_CAPACITY as SESSION_CAPACITY
 from .session.session import Session
 
@@ -146,12 +146,14 @@ class Directory:
         self._supervisor = supervisor
         self._live = live
         self._unloading: dict[str, list[Routed]] = {}
+        self._claiming: dict[str, list[Routed]] = {}
         self._waking = Waking(self._load_woken, services.activity)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
         with self._mailbox.open() as messages, self._resting_heard():
             async with trio.open_nursery() as nursery:
+                self._nursery = nursery
                 nursery.start_soon(self._unload_idle, name="unload idle sessions")
                 nursery.start_soon(self._waking.serve, name="wake sessions")
                 if self._live and self._services.wakes:  # its predecessor has crashed
@@ -213,6 +215,10 @@ class Directory:
         if (held := self._unloading.get(message.session_id)) is not None:
             held.append(message)
             return
+        owners = self._services.owners
+        if owners is not None and not owners.owns(message.session_id):
+            self._hold_for_claim(message, owners)
+            return
         is_live = message.session_id in self._live
         if isinstance(message, CancelTurn) and not (is_live or message.loads):
             message.reply.send(False)
@@ -223,6 +229,34 @@ class Directory:
                 self._waking.add(message.session_id)
             return
         self._deliver(message)
+
+    def _hold_for_claim(self, message: Routed, owners: Owners) -> None:
+        """Hold a message back until this node owns its session, or it is known that another does."""
+        if isinstance(message, WakeSession):
+            message.abandon()  # whoever owns it wakes it
+        elif (held := self._claiming.get(message.session_id)) is not None:
+            held.append(message)
+        else:
+            self._claiming[message.session_id] = [message]
+            claim = self._claim
+            self._nursery.start_soon(claim, message.session_id, owners, name="claim a session")
+
+    async def _claim(self, session_id: str, owners: Owners) -> None:
+        refused: CallboardError | None = None
+        try:
+            await owners.claim(session_id)
+        except CallboardError as error:
+            refused = error
+        finally:
+            held = self._claiming.pop(session_id)
+            if refused is None and not owners.owns(session_id):  # it was cancelled
+                refused = ActorStopped("the directory has ended")
+            for message in held:
+                if refused is None:
+                    self._route(message)
+                else:
+                    message.reply.fail(refused)
+                    message.abandon()
 
     def _deliver(self, message: Routed) -> None:
         try:

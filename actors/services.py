@@ -83,13 +83,31 @@ class Models(Protocol):
         ...
 
 
+class Owners(Protocol):
+    """Which sessions this node owns, where several nodes share a record."""
+
+    def owns(self, session_id: str) -> bool:
+        """Whether this node runs the session."""
+        ...
+
+    async def claim(self, session_id: str) -> None:
+        """Make this node the owner, if there is none.
+
+        Raises:
+            ConflictError: Another node owns the session.
+            NotFoundError: There is no such session.
+        """
+        ...
+
+
 class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     """What every session of a runtime shares.
 
     With `is_policy_given`, the program has given the preset of all agents, and turns that go on get it
     too. Without `wakes`, an input that waits on record, or comes from another session, begins its turn only
     while its session is in use. `given_options` hold for each turn of a session, and below it, that has none of its
-    own: whoever began the session here may decide that, as long as this runtime lasts.
+    own: whoever began the session here may decide that, as long as this runtime lasts. Without `owners`, every session
+    is this runtime's.
     """
 
     journal: Mailbox[JournalMessage]
@@ -115,6 +133,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
     marked_files: MarkedFiles = msgspec.field(default_factory=MarkedFiles)
     tracing: Tracing | None = None
+    owners: Owners | None = None
 
     async def silent_window(self, target: ModelTarget) -> int | None:
         """Return the window to which the server of a model cuts off requests in silence, as far as that is known."""

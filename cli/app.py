@@ -154,6 +154,10 @@ COMMANDS = {
         "daemon.service",
         "Have the system keep a daemon running: systemd, or launchd on macOS.",
     ),
+    "cluster": (
+        "daemon.cluster",
+        "Show the nodes that share a store in PostgreSQL, and have one give its sessions away.",
+    ),
     "completion": ("completion", "Print the completion script of a shell, or put it in place."),
     "protocol": ("daemon.commands", "List the daemon's methods and the role that each takes."),
 }

@@ -25,6 +25,7 @@ GROUPS = {
         "stop",
         "logs",
         "service",
+        "cluster",
         "schedule",
         "token",
         "hooks",

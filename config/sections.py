@@ -103,6 +103,13 @@ MAX_URL_CHARS = 2048
 """Longest URL of a service."""
 
 
+MAX_NODE_CHARS = 64
+"""Longest name of a node: a host's label has at most 63."""
+NODE_NAME = r"^([a-zA-Z0-9][a-zA-Z0-9._-]*)?$"
+MAX_CAPACITY = 1000
+"""The largest share of a node; shares are compared with each other."""
+
+
 class NotifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the daemon says that something waits for a person.
 
@@ -464,6 +471,21 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     keep_idle_days: Annotated[float, msgspec.Meta(ge=0, le=MAX_DAYS)] = 0.0
     max_store_mib: Annotated[int, msgspec.Meta(ge=0, le=MAX_STORE_MIB)] = 0
     titles: TitleSource | None = None
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """This daemon's part in a cluster of several, which share a store in PostgreSQL.
+
+    Attributes:
+        node: The name of this one, which stays the same when it is started again. Without a name, the daemon
+            is alone, and refuses to start beside another one on its store.
+        url: Where the other nodes and clients reach it; `http://HOST:PORT` of its socket by default.
+        capacity: How large its share of the sessions is, compared with that of others.
+    """
+
+    node: Annotated[str, msgspec.Meta(max_length=MAX_NODE_CHARS, pattern=NODE_NAME)] = ""
+    url: Annotated[str, msgspec.Meta(max_length=MAX_URL_CHARS)] = ""
+    capacity: Annotated[int, msgspec.Meta(ge=1, le=MAX_CAPACITY)] = 1
 
 
 class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -22,6 +22,7 @@ RESTART: dict[str, str] = {
     "plugins": "their code is loaded at the start",
     "server.host": "the socket is open",
     "server.port": "the socket is open",
+    "cluster": "the node has joined with these",
 }
 """Settings, or whole tables, that need a restart; and why."""
 

@@ -24,6 +24,7 @@ from .mcp.settings import McpSettings, check_servers
 from .policy.rules import PlacedRule
 from .prices import Price
 from .sections import (
+    ClusterSettings,
     GitSettings,
     McpServerSettings,
     MemorySettings,
@@ -370,6 +371,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         server: How `callboard serve` is reached.
         openai: What is spoken below `/v1/` of the daemon.
         mcp_server: What it offers to clients of the Model Context Protocol.
+        cluster: This daemon's part in a cluster of several.
         workspaces: Whose content files are.
         sessions: What becomes of sessions.
         notify: Where people are notified of questions.
@@ -410,6 +412,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     server: ServerSettings = ServerSettings()
     openai: OpenAiSettings = OpenAiSettings()
     mcp_server: McpServerSettings = McpServerSettings()
+    cluster: ClusterSettings = ClusterSettings()
     workspaces: WorkspaceSettings = WorkspaceSettings()
     sessions: SessionSettings = SessionSettings()
     notify: NotifySettings = NotifySettings()

@@ -229,6 +229,8 @@ class _DaemonRun:
                     nursery.start_soon(restart_on_crash, name, run, name=name)
                 nursery.start_soon(self._finish_deletions, name="deletions of agents")
                 nursery.start_soon(self._fire_schedules, name="schedules")
+                if (node := host_of(self._runtime).plan.node) is not None:
+                    nursery.start_soon(self._stop_on, node.is_draining, name="drain of the node")
                 nursery.start_soon(self._heartbeat.run, name="heartbeat")
                 nursery.start_soon(self._stall_watch.measure_lag, name="loop lag")
                 logger.info("ready at %s", self._url)
@@ -241,6 +243,11 @@ class _DaemonRun:
                 self._gateway.announce_end()
                 await drain(self._runtime, seconds, self._hurry)
                 nursery.cancel_scope.cancel(reason="the daemon ends")
+
+    async def _stop_on(self, asked: trio.Event) -> None:
+        await asked.wait()
+        logger.info("this node gives its sessions away")
+        self._daemon.stop()
 
     async def _fire_schedules(self) -> None:
         async with firing(self._runtime.schedules):

@@ -13,7 +13,9 @@ from typing import ClassVar, Literal
 
 NetworkStage = Literal["name", "connect", "tls", "http"]
 OverloadKind = Literal["stopping"]
-ConflictKind = Literal["answered", "expired", "grant", "scope", "seq", "key", "told", "state"]
+ConflictKind = Literal[
+    "answered", "expired", "grant", "scope", "seq", "key", "told", "state", "owner"
+]
 
 
 class CallboardError(Exception):
@@ -108,6 +110,10 @@ class DiskBroken(StorageError):
     """The disk lost a write; only a new process can find out what is stored."""
 
 
+class NodeFenced(StorageError):
+    """This node of a cluster was away for longer than its lease, and others have its sessions."""
+
+
 class StoreLimitReached(StorageError):
     """The store has reached `[sessions] max_store_mib`, so no session begins."""
 
@@ -162,7 +168,8 @@ class ConflictError(CallboardError):
             `grant` (the grant behind it does not hold there) or `scope` (it can't be remembered for
             that). Why a request over the wire was: `seq` (it is of another store: start over), `key`
             (the key was used for another request) or `told` (it was done, and its result is sent only
-            once). `state` if there is no turn to run again. Otherwise `None`.
+            once). `state` if there is no turn to run again, `owner` if another node of a cluster owns the session.
+            Otherwise `None`.
     """
 
     type = "conflict"

@@ -251,6 +251,10 @@ class RevokeGrant(Request[None], frozen=True, kw_only=True, tag="revoke_grant"):
     revoked_by: str
 
 
+class TakeUpQuestions(Request[None], frozen=True, kw_only=True, tag="take_up_questions"):
+    """Take up what other processes left of sessions that came to this one: their grants and deferred questions."""
+
+
 class ShowApproval(Request[ApprovalRequest], frozen=True, kw_only=True, tag="show_approval"):
     """Return an open question as a person sees it now, without answering it.
 
@@ -263,7 +267,9 @@ class ShowApproval(Request[ApprovalRequest], frozen=True, kw_only=True, tag="sho
     arguments: str | None = None
 
 
-BrokerMessage = CheckPermissions | AskPerson | AnswerApproval | ShowApproval | RevokeGrant
+BrokerMessage = (
+    CheckPermissions | AskPerson | AnswerApproval | ShowApproval | RevokeGrant | TakeUpQuestions
+)
 
 # ── tool dispatcher ──────────────────────────────────────────────────────────────────────────────
 

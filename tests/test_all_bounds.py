@@ -432,7 +432,7 @@ ALONE: dict[str, str] = {
         config/mcp/settings: MAX_NAMED MAX_SERVERS MAX_TEXT MAX_WORDS
         config/policy/path_pattern: MAX_WILDCARDS
         config/policy/rules: MAX_PATTERNS MAX_REASON_CHARS
-        config/sections: MAX_AMOUNT MAX_STORE_MIB MAX_URL_CHARS MAX_WORDS
+        config/sections: MAX_AMOUNT MAX_STORE_MIB MAX_URL_CHARS MAX_WORDS MAX_CAPACITY MAX_NODE_CHARS
         config/settings: MAX_COUNT MAX_DEPTH MAX_RETRIES
         embedding/access: MAX_CERTIFICATE_BYTES
         gateway/shared/state: MAX_ADDED_ROOTS

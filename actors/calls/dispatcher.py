@@ -73,6 +73,7 @@ from .reach import (
 )
 
 if TYPE_CHECKING:
+    from .effect_gate import EffectGate
     from .question_line import QuestionLine
 
 logger = redacting_logger(__name__)
@@ -103,8 +104,10 @@ class ToolDispatcher:
         activity: Activity | None = None,
         locks: WorkspaceLocks | None = None,
         policies: PolicyBook | None = None,
+        gate: EffectGate | None = None,
     ) -> None:
         self._mailbox = mailbox
+        self.gate = gate
         self.journal = journal
         self.broker = broker
         self.preparation = preparation
@@ -446,8 +449,12 @@ class CallBatch:
         with permit, running:
             if reaches:
                 watch(ready, self._judge, lambda: self._marks.is_tainted)
+            gate = self._dispatcher.gate
             try:
-                outcome = await execute(ready, limits, running)
+                if gate is None:
+                    outcome = await execute(ready, limits, running)
+                else:
+                    outcome = await gate.run(ready, lambda: execute(ready, limits, running))
             except BaseException:  # only cancellation comes out of it, alone or in a group
                 # The call has no result, and yet the files that it wrote are there.
                 if written := files_marked(ready):

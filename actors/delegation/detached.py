@@ -79,6 +79,8 @@ class Detached:
             for row in await self._store.children(is_detached=True):
                 if self._room.holds(row.parent_id, row.parent_call_id):
                     continue  # it began here, perhaps after the open turns were read
+                if not self._store.owns(row.session_id):
+                    continue
                 if row.session_id in open_turns:
                     await self._directory.tell(WakeSession(session_id=row.session_id))
                 else:

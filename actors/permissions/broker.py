@@ -21,6 +21,7 @@ from ...runtime.messages import (
     JournalMessage,
     RevokeGrant,
     ShowApproval,
+    TakeUpQuestions,
 )
 from ...tools.schema.validation import without_advice
 from .decisions import Decisions
@@ -39,7 +40,8 @@ _Message = TypeVar("_Message")
 class PermissionBroker:
     """Decides about every call: by policy, then by what a person had remembered, then by asking.
 
-    Receives: `CheckPermissions`, `AskPerson`, `AnswerApproval`, `ShowApproval`, `RevokeGrant`.
+    Receives: `CheckPermissions`, `AskPerson`, `AnswerApproval`, `ShowApproval`, `RevokeGrant`,
+        `TakeUpQuestions`.
     Sends: `AppendEvents` to the journal: each question before anybody hears it, each answer before
         anything follows from it. Who answered first is decided there. `WakeSession` to the
         directory, from child tasks, when a late answer is on record.
@@ -65,8 +67,7 @@ class PermissionBroker:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
         decisions = self._decisions
-        for grant in await self._services.store.grants():
-            decisions.grants.add(grant)
+        await self._load_grants()
         with self._mailbox.open(self._serve_now) as messages:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -94,8 +95,20 @@ class PermissionBroker:
                             nursery.start_soon(
                                 _reply, message.reply, self._revoke, message, name="revoke"
                             )
+                        case TakeUpQuestions():
+                            nursery.start_soon(
+                                _reply, message.reply, self._take_up, message, name="take up"
+                            )
                         case _:
                             assert_never(message)
+
+    async def _load_grants(self) -> None:
+        for grant in await self._services.store.grants():
+            self._decisions.grants.add(grant)
+
+    async def _take_up(self, _: TakeUpQuestions) -> None:
+        await self._load_grants()
+        await self._resolver.take_up_deferred()
 
     def _serve_now(self, message: BrokerMessage) -> bool:
         """Decide about calls, or begin to ask, without waiting; return `False` for other messages.

@@ -174,10 +174,11 @@ class ApprovalRecord:
         A question whose session's agent is not configured is left on record.
         """
         found: list[tuple[OpenQuestion, str]] = []
-        rows = await self._services.store.approvals(state="waiting", limit=MAX_LEFT)
+        store = self._services.store
+        rows = await store.approvals(state="waiting", limit=MAX_LEFT)
         for row in reversed(rows):
-            session = await self._services.store.session(row.session_id)
-            if not row.is_deferred or session is None:
+            session = await store.session(row.session_id)
+            if not row.is_deferred or session is None or not store.owns(row.session_id):
                 continue
             try:
                 question = self._opened(row, session, await self._place(row, session))
@@ -194,7 +195,7 @@ class ApprovalRecord:
     async def wake(self, session_id: str | None = None) -> None:
         """Let this session, or all, begin the turns of inputs that wait."""
         for waking in await self._services.store.waking_sessions():
-            if session_id in {None, waking}:
+            if session_id in {None, waking} and self._services.store.owns(waking):
                 await self._services.sessions.tell(WakeSession(session_id=waking))
 
     async def grant(self, grant_id: str) -> GrantRow:

@@ -9,7 +9,7 @@ session that is loaded or whose turn failed to store its end.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -25,16 +25,22 @@ logger = redacting_logger(__name__)
 
 
 async def close_all_left_open(
-    store: StoreReader, journal: Mailbox[JournalMessage]
+    store: StoreReader,
+    journal: Mailbox[JournalMessage],
+    session_ids: Sequence[str] | None = None,
 ) -> dict[str, None]:
-    """End every turn that a crash left open, before anything new begins.
+    """End every turn that a crash left open, of all sessions or of some, before anything new begins.
 
     A turn that waited for a person's answer is suspended instead, and goes on with its session. Return the
     sessions of which it cut off calls that had started.
     """
     cut_off: dict[str, None] = {}
     waiting: set[tuple[str | None, str]] = set()
-    for found in deepest_first(await store.open_turns()):
+    if session_ids is None:
+        left = await store.open_turns()
+    else:
+        left = [turn for name in session_ids for turn in await store.open_turns(name)]
+    for found in deepest_first(left):
         # Its children came before it, so what is suspended of them is known.
         below = [call_id for parent_id, call_id in waiting if parent_id == found.session_id]
         turn = msgspec.structs.replace(found, delegated=(*found.delegated, *below))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from ...gateway.lifecycle import DaemonPlan, run_daemon
 from ...gateway.shared.clients_channel import ClientsChannel
 from ...providers.catalog.book import ProviderBook
 from ...runtime.disk.core_dumps import forbid_core_dumps
-from ...runtime.errors import ConflictError, ValidationError
+from ...runtime.errors import ConflictError, NodeFenced, ValidationError
 from ...tools.registry import unknown_in_rules
 from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED
@@ -89,7 +90,12 @@ def serve(
     )
     gc.freeze()  # modules stay: looking through them for garbage held all turns up for 50 ms now and then
     with serve_log(data, options.log_format):
-        trio.run(run_daemon, plan)
+        try:
+            trio.run(run_daemon, plan)
+        except NodeFenced as error:
+            # Nothing of this process is of use: its sessions go on elsewhere. The same command begins anew.
+            logging.getLogger(__name__).warning("%s", error)
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return ANSWERED
 
 

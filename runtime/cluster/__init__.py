@@ -10,6 +10,8 @@ Nobody hands sessions out. `placement` has every node compute for itself which o
 share, and it claims them in batches: those first in which something runs or waits. The others keep their owner until
 somebody asks for them.
 
+`fence` has the statements with which each commit of the store begins.
+
 This is the part without tasks. `registry` has the statements, each one transaction; `membership` decides what one
 node does with them, and `postgres` is the connection. Both are run by the simulation of a thousand nodes as they are (tests/simulation/cluster.py;
 docs/scale.md has its table).

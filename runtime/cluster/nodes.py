@@ -77,8 +77,9 @@ class Renewal(msgspec.Struct, frozen=True):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who owns a session: a life of a node, the node's address, and the root of the session."""
+    """Who owns a session: a life of a node, the node's address, the root of the session, and what is left of the lease."""
 
     life: Term
     url: str
     root: str
+    left_ms: int = 0

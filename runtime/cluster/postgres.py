@@ -84,8 +84,8 @@ class PostgresDatabase(Database):
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._address, writes=True)
             self._connection.execute("set synchronous_commit = off")
-            self._connection.execute(f"set statement_timeout = {STATEMENT_MS}")
-            self._connection.execute(f"listen {CHANNEL}")
+            self._connection.execute(b"set statement_timeout = %d" % STATEMENT_MS)
+            self._connection.execute(f"listen {CHANNEL}".encode())
         return self._connection
 
     @contextmanager
@@ -101,7 +101,8 @@ class PostgresDatabase(Database):
 
 
 @cache
-def _numbered(sql: str) -> str:
+def _numbered(sql: str) -> bytes:
     """Return a statement with `$1` for its values."""
     pieces, numbers = sql.split("?"), count(1)
-    return "".join([*(f"{piece}${next(numbers)}" for piece in pieces[:-1]), pieces[-1]])
+    numbered = [*(f"{piece}${next(numbers)}" for piece in pieces[:-1]), pieces[-1]]
+    return "".join(numbered).encode()

@@ -31,7 +31,7 @@ MAX_CLAIM = 64
 LEASE_MS = int(LEASE_SECONDS * 1000)
 UP = "state in ('live', 'draining')"
 """Of a row of nodes: its term goes on."""
-_LATE_MS = int((LEASE_SECONDS - 2 * RENEW_SECONDS) * 1000)
+LATE_MS = int((LEASE_SECONDS - 2 * RENEW_SECONDS) * 1000)
 """With less than this left of its lease, a node has missed a renewal."""
 _KEPT_MS = 7 * 24 * 3600 * 1000
 """How long a node that is gone stays listed."""
@@ -152,7 +152,7 @@ class Registry:
         seen = self._rows(
             f"select c.generation, n.node_id, n.term, n.lease_until_ms - {self._sql.now} from cluster c"
             f" left join nodes n on n.{UP} and n.lease_until_ms <= {self._sql.now} + ?",
-            (_LATE_MS,),
+            (LATE_MS,),
         )
         lapsing = tuple((Term(name, term), left) for _, name, term, left in seen if name)
         return Renewal(bool(held), seen[0][0], lapsing)
@@ -163,6 +163,12 @@ class Registry:
             f"select {_NODE} from nodes where changed > ? order by node_id", (after,)
         )
         return [_node(row) for row in found]
+
+    def seen(self) -> list[tuple[Node, int]]:
+        """Return all nodes, each with the milliseconds that are left of its lease by the database's clock."""
+        sql = f"select {self._sql.now}"
+        now_ms: int = self._rows(sql)[0][0]
+        return [(node, node.lease_until_ms - now_ms) for node in self.nodes()]
 
     def fence(self, life: Term) -> bool:
         """End a life whose lease has run out, for good; return whether this has done it.
@@ -296,7 +302,8 @@ class Registry:
     def owner(self, session_id: str) -> Owner | None:
         """Return who owns a session."""
         found = self._rows(
-            "select o.node_id, o.term, coalesce(n.url, ''), o.root from owners o"
+            "select o.node_id, o.term, coalesce(n.url, ''), o.root,"
+            f" coalesce(n.lease_until_ms - {self._sql.now}, 0) from owners o"
             " left join nodes n on n.node_id = o.node_id where o.session_id = ?",
             (session_id,),
         )

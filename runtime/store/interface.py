@@ -41,7 +41,16 @@ class StoreReader(ABC):
     """What can be read; every method raises `StorageError` when the database fails.
 
     Reads never wait for writes. `queries.Queries` documents each method.
+
+    Attributes:
+        owned: Where several nodes share the store, says which sessions are this one's.
     """
+
+    owned: Callable[[str], bool] | None = None
+
+    def owns(self, session_id: str) -> bool:
+        """Whether this process acts for a session by itself, as after a crash; the only one acts for all."""
+        return self.owned is None or self.owned(session_id)
 
     events = _read(Queries.events)
     event_bytes = _read(Queries.event_bytes)

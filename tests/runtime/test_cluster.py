@@ -6,7 +6,7 @@ import pytest
 
 from callboard.runtime.cluster.lease import OwnLease
 from callboard.runtime.cluster.membership import Claims, Membership
-from callboard.runtime.cluster.nodes import Joining, Owner, Term
+from callboard.runtime.cluster.nodes import Joining, Term
 from callboard.runtime.cluster.placement import SLOTS, Placement, rank, slot_of
 from callboard.runtime.cluster.registry import MAX_CLAIM, Registry
 from callboard.runtime.errors import ConflictError, StorageError
@@ -30,6 +30,10 @@ class Cluster:
         for session_id in session_ids:
             self.database.add_session(session_id, is_busy=is_busy)
             self.registry.own_new(member.life, session_id, None, root)
+
+    def claim_one(self, life: Term, session_id: str) -> tuple[Term | None, list[str]]:
+        owner, claimed = self.registry.claim_one(life, session_id)
+        return (None if owner is None else owner.life), claimed
 
     def owner(self, session_id: str) -> Term:
         owner = self.registry.owner(session_id)
@@ -186,7 +190,7 @@ def test_the_next_life_of_a_node_does_not_write_for_the_one_before(cluster: Clus
     a.membership.beat()
     a.membership.join()
     assert not a.may_append("idle")
-    assert cluster.registry.claim_one(a.life, "idle") == (Owner(a.life, "http://a", ""), ["idle"])
+    assert cluster.claim_one(a.life, "idle") == (a.life, ["idle"])
     assert a.may_append("idle")
 
 
@@ -212,7 +216,7 @@ def test_idle_sessions_wait_until_somebody_asks(cluster: Cluster) -> None:
     cluster.wait(2, b)
     assert b.claim_all() == ["busy"]
     assert cluster.owner("idle") == gone
-    assert cluster.registry.claim_one(b.life, "idle") == (Owner(b.life, "http://b", ""), ["idle"])
+    assert cluster.claim_one(b.life, "idle") == (b.life, ["idle"])
 
 
 def test_a_session_of_a_living_node_is_not_taken(cluster: Cluster) -> None:
@@ -220,7 +224,7 @@ def test_a_session_of_a_living_node_is_not_taken(cluster: Cluster) -> None:
     cluster.own(a, "s")
     cluster.wait(0.4, a, b)
     assert b.claim_all() == []
-    assert cluster.registry.claim_one(b.life, "s") == (Owner(a.life, "http://a", ""), [])
+    assert cluster.claim_one(b.life, "s") == (a.life, [])
 
 
 def test_a_fenced_node_claims_nothing(cluster: Cluster) -> None:
@@ -229,7 +233,7 @@ def test_a_fenced_node_claims_nothing(cluster: Cluster) -> None:
     life, members = b.life, b.membership.members
     cluster.wait(2, c)
     assert b.claims.next(life, members) == []
-    assert cluster.registry.claim_one(life, "s") == (Owner(a.life, "http://a", ""), [])
+    assert cluster.claim_one(life, "s") == (a.life, [])
     assert c.claim_all() == ["s"]
 
 
@@ -246,8 +250,8 @@ def test_a_session_that_came_without_an_owner_is_taken_with_its_tree(cluster: Cl
     a = cluster.node("a")
     cluster.database.add_session("root")
     cluster.database.add_session("child", parent_id="root")
-    owner, claimed = cluster.registry.claim_one(a.life, "child")
-    assert owner == Owner(a.life, "http://a", "")
+    owner, claimed = cluster.claim_one(a.life, "child")
+    assert owner == a.life
     assert sorted(claimed) == ["child", "root"]
     assert cluster.owner("root") == a.life
     assert cluster.registry.claim_one(a.life, "nobody") == (None, [])

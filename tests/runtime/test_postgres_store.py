@@ -209,7 +209,12 @@ class FakeFence:
         self.asked: list[tuple[list[str], bool]] = []
 
     def check(
-        self, connection: SqlConnection, session_ids: Sequence[str], *, expects: bool
+        self,
+        connection: SqlConnection,
+        session_ids: Sequence[str],
+        created: Mapping[str, str | None],
+        *,
+        expects: bool,
     ) -> Mapping[str, Refusal]:
         assert connection.in_transaction
         self.asked.append((list(session_ids), expects))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ...errors import ConflictError, StorageError
-from ...events import Stored
+from ...events import SessionCreated, Stored
 from ..ledger import Done, Ledger, PreparedAppend, Projections, wall_clock_ms
 from ..rows import CommitResult, Refusal
 from ..tables.connection import SqlConnection
@@ -27,13 +27,19 @@ class Fence(Protocol):
     """Decides in the transaction of each commit whether this node may write; see `open_postgres_store`."""
 
     def check(
-        self, connection: SqlConnection, session_ids: Sequence[str], *, expects: bool
+        self,
+        connection: SqlConnection,
+        session_ids: Sequence[str],
+        created: Mapping[str, str | None],
+        *,
+        expects: bool,
     ) -> Mapping[str, Refusal]:
         """Run the first statements of a commit; return the sessions whose appends are refused, and why.
 
         Args:
             connection: Inside the transaction.
             session_ids: The sessions that the commit writes to.
+            created: Those of them that it makes, each with its parent.
             expects: The usual answer may be taken for granted: let a statement fail by the function
                 `as_expected` where nothing can be written, and return nothing. The commit is then made again
                 without this.
@@ -129,10 +135,14 @@ class PostgresLedger(Ledger):
             self._postgres.begin_expecting()
         self._connection.execute("begin immediate")
         if self._fence is not None:
-            named = dict.fromkeys(
-                each.session_id for each in entries if isinstance(each, PreparedAppend)
-            )
-            if refused := self._fence.check(self._connection, list(named), expects=expects):
+            written = [each for each in entries if isinstance(each, PreparedAppend) and each.events]
+            named = list(dict.fromkeys(each.session_id for each in written))
+            created = {
+                each.session_id: first.parent_id
+                for each in written
+                if type(first := each.events[0][0]) is SessionCreated
+            }
+            if refused := self._fence.check(self._connection, named, created, expects=expects):
                 entries = [
                     refused.get(each.session_id, each) if isinstance(each, PreparedAppend) else each
                     for each in entries

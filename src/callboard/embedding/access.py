@@ -29,6 +29,7 @@ from ..tools.processes.system_programs import find_system_program
 from ..tools.workshop import Author, Workshop
 
 if TYPE_CHECKING:
+    from ..actors.cluster.node import ClusterNode
     from ..config.in_force import InForce
     from ..runtime.http.client import HttpClient
     from ..runtime.taint.tracked_network import Connect
@@ -38,6 +39,15 @@ if TYPE_CHECKING:
     from ..tools.sandbox.sandbox import Sandbox
     from ..tools.web.search import SearchPlace
     from .host import OpenServers
+
+
+def node_of(settings: Settings) -> ClusterNode | None:
+    """Return this process's part in the cluster that the settings name; `None` when it is alone."""
+    if not settings.cluster.node:
+        return None
+    from ..actors.cluster.opening import open_node  # here: most runtimes are alone
+
+    return open_node(settings)
 
 
 def search_place(settings: Settings, wish: ModelSelection) -> SearchPlace | None:

@@ -65,6 +65,7 @@ from ..runtime.messages import (
     DispatcherMessage,
     JournalMessage,
     StopSessions,
+    TakeUpQuestions,
 )
 from ..runtime.store.interface import Store
 from ..runtime.taint.marked_files import MarkedFiles
@@ -77,6 +78,8 @@ from ..tools.web.client import WebClient
 from ..tools.workshop import Workshop
 
 if TYPE_CHECKING:
+    from ..actors.calls.effect_gate import EffectGate
+    from ..actors.cluster.node import ClusterNode
     from ..config.setting_rows import SettingsChange
     from ..runtime.http.client import AsyncClient
     from ..runtime.kernel.live_lists import LiveLists
@@ -129,6 +132,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         http: The program's own httpx client for every request; the program closes it.
         app: What the program gives its tools.
         telemetry: Makes traces and metrics; `None` makes none.
+        node: This process's part in a cluster, over the database of the store; `None` when it is alone.
     """
 
     store: Store
@@ -155,6 +159,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     http: AsyncClient | None = None
     app: object = None
     telemetry: Telemetry | None = None
+    node: ClusterNode | None = None
 
 
 class Host:
@@ -325,8 +330,11 @@ class Host:
                     self.journal,
                 )
                 due = self.marked_files.load(await plan.store.marked_files())
-                cut_off = await close_all_left_open(plan.store, self.journal)
-                await self.undoing.clear_unfinished(cut_off)
+                if plan.node is None:
+                    cut_off = await close_all_left_open(plan.store, self.journal)
+                    await self.undoing.clear_unfinished(cut_off)
+                else:
+                    await plan.node.join()  # it owns nothing yet, and so has nothing to recover
                 if due:
                     from ..actors.upkeep.marks_due import look_behind  # here: seldom are any
 
@@ -343,6 +351,9 @@ class Host:
                 async with trio.open_nursery() as inner:
                     await self._start_actors(self._supervisor(inner), handles)
                     inner.start_soon(self.pruning.serve, name="pruning of sessions")
+                    if plan.node is not None:
+                        plan.node.take_over = self._take_over
+                        await inner.start(plan.node.run, name="node of the cluster")
                     if self.settings.sessions.titles is TitleSource.MODEL:
                         titles = partial(self.titles.serve, asks_local=True)
                         inner.start_soon(titles, name="titles")
@@ -351,13 +362,38 @@ class Host:
                     with trio.move_on_after(STOP_SECONDS):
                         await self.directory.ask(StopSessions(reason=RUNTIME_CLOSED))
                     inner.cancel_scope.cancel(reason="the runtime closed")
+                if plan.node is not None:
+                    await plan.node.leave()
                 outer.cancel_scope.cancel(reason="the runtime closed")
         finally:
             self._services = None
             handles.close()
+            if plan.node is not None:
+                plan.node.close()
             # The supervisor closed them, except those whose actor never started.
             for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
                 mailbox.close()
+
+    async def _take_over(self, session_ids: Sequence[str]) -> None:
+        """Recover sessions that came from other nodes, as after a crash; then wake what waits in them."""
+        node = self.plan.node
+        assert node is not None, "only a node of a cluster is given sessions"
+        cut_off = await close_all_left_open(self.plan.store, self.journal, session_ids)
+        await self.undoing.clear_unfinished(cut_off)
+        for session_id in session_ids:
+            node.own(session_id)
+        await self.broker.ask(TakeUpQuestions())
+        await self.tree.detached.take_up()
+
+    @cached_property
+    def _gate(self) -> EffectGate | None:
+        if self.plan.node is None:
+            return None
+        from ..actors.calls.effect_gate import EffectGate  # here: most runtimes are alone
+
+        gate = EffectGate(self.plan.node.may_begin)
+        self.plan.node.lost = gate.cut_off
+        return gate
 
     def _handles(self, memories: JournaledMemories | IndexedMemories) -> OpenHandles:
         plan = self.plan
@@ -426,6 +462,7 @@ class Host:
                 self.activity,
                 self.locks,
                 self.force.policies,
+                self._gate,
             ),
             self.dispatcher,
         )
@@ -461,6 +498,7 @@ class Host:
             programs=plan.sandbox or NoPrograms(),
             marked_files=self.marked_files,
             tracing=None if plan.telemetry is None else plan.telemetry.tracing,
+            owners=plan.node,
         )
 
 

@@ -52,7 +52,7 @@ from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skills.shelf import SkillShelf
 from ..tools.tool import Tool
 from ..tools.workspace.workspace import open_workspace
-from .access import memory_index, search_place, servers_of, telemetry_of, workshop_of
+from .access import memory_index, node_of, search_place, servers_of, telemetry_of, workshop_of
 from .host import Host, Plan, open_host
 from .models import ModelFinder, RuntimeModels, open_finder
 from .options import (
@@ -138,10 +138,9 @@ async def open_runtime(
             default.
         record: A folder for the providers' raw answers, one file for each session. Keys are masked;
             what was said is not. `ReplayProvider` plays them back.
-        http: An httpx client or transport of the program's own, through which every request goes, to
-            models and from tools: for a proxy, a company's certificates, or `httpx.MockTransport` in
-            tests. The program closes it. Tools are still kept from addresses that are not public, as
-            far as this machine can resolve them.
+        http: An httpx client or transport of the program's own, which it closes: every request goes through
+            it, to models and from tools, as for a proxy, a company's certificates or `httpx.MockTransport`.
+            Tools are still kept from addresses that are not public, as far as this machine resolves them.
         strict: Lets a crash of an actor end the runtime, for tests.
         wake: Lets sessions on record begin the turns of late answers by themselves, and of inputs
             that waited when an earlier runtime ended; without it they wait for `Session.resume`,
@@ -216,9 +215,10 @@ async def open_runtime(
             sandbox=sandbox,
             open_servers=servers_of(sandbox, folder, finder.wish),
             telemetry=telemetry_of(force, registry, finder.wish, span_processor),
-            store=await _open_store(
-                folder, settings.store.url
-            ),  # the last one: what fails before leaves nothing open
+            node=(node := node_of(settings)),
+            store=await (  # the last one: what fails before leaves nothing open
+                node.open_store(folder) if node else _open_store(folder, settings.store.url)
+            ),
         )
         check_tools_of(agents, [tool.definition.name for tool in all_tools], settings.mcp)
     async with open_host(plan) as host:

@@ -1,0 +1,12 @@
+"""The node: what this process does in a cluster of several on one database.
+
+`node` renews the lease, sees the others come and go, claims the sessions of those that are gone, and tells the rest of
+the runtime which sessions are its own. What it decides is in `runtime/cluster`, which it runs in threads. Nothing of
+this is imported where no cluster is configured.
+
+Begin with `node`; `opening` makes it of the settings.
+Comes in: the directory's questions who owns a session; what the database says.
+Goes out: claimed sessions, to whom recovers them; the end of the lease.
+Owns: this node's term and lease.
+Imports: `config`, `runtime.cluster`, `runtime.store`.
+"""

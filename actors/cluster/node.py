@@ -1,0 +1,279 @@
+"""A node of a cluster, as tasks around the decisions of `runtime.cluster.membership`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import trio
+
+from ...runtime.cluster.fence import NodeFence
+from ...runtime.cluster.lease import LEASE_SECONDS, QUIET_SECONDS
+from ...runtime.cluster.membership import Claims, Members, Membership
+from ...runtime.cluster.nodes import Joining, Owner, Term
+from ...runtime.cluster.registry import LATE_MS, Database, Registry
+from ...runtime.errors import ConflictError, NodeFenced, NotFoundError, StorageError
+from ...runtime.redaction import redacting_logger
+from ...runtime.store.interface import Store
+
+logger = redacting_logger(__name__)
+
+AGAIN_SECONDS = 0.1
+"""Between two attempts to reach a database that does not answer."""
+JOIN_SECONDS = LEASE_SECONDS + 1.0
+"""A node that was killed has its name back when the lease of its last life has run out."""
+
+_Result = TypeVar("_Result")
+
+
+class WaitingDatabase(Database, Protocol):
+    """What a node's own connection can do beside statements."""
+
+    def notified(self, seconds: float) -> bool:
+        """Wait until the database says that a node has changed; return `False` when it did not in time."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+def since_boot() -> float:
+    """Return seconds that go on while the machine is suspended: a lease runs out then, too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class ClusterNode:
+    """This node's term, its lease, and the sessions that it owns.
+
+    Args:
+        beats: A connection that waits for nothing but renewals and notices.
+        claims: Another one.
+        joining: What the node says of itself.
+        open_store: Opens the store, with a fence in each commit; it may keep something in a folder.
+        clock: Counts the lease, in seconds.
+
+    Attributes:
+        take_over: Recovers sessions that this node has claimed, as after a crash, and notes them by `own`.
+        lost: Called when the lease ends without word from the database: what acts must stop.
+        away_since: The wall clock's time in seconds since when the database does not answer; `None` while it does.
+        is_draining: Set when this node is to give its sessions away.
+    """
+
+    def __init__(
+        self,
+        beats: WaitingDatabase,
+        claims: WaitingDatabase,
+        joining: Joining,
+        open_store: Callable[[NodeFence, Path | None], Awaitable[Store]],
+        *,
+        clock: Callable[[], float] = since_boot,
+    ) -> None:
+        self._clock = clock
+        self._membership = Membership(Registry(beats), joining, clock)
+        self._registry = Registry(claims)
+        self._claims = Claims(self._registry, joining.node_id)
+        self._databases = beats, claims
+        self._owned: set[str] = set()
+        self._open_store = open_store
+        self._fence = NodeFence(lambda: self.life, self._owned.add, beats.sql)
+        self._changed = trio.Event()
+        self._one = trio.CapacityLimiter(1)
+        self._beating = trio.CapacityLimiter(1)
+        self.node_id = joining.node_id
+        self.take_over: Callable[[Sequence[str]], Awaitable[None]] = _nobody
+        self.lost: Callable[[], None] = _nothing
+        self.away_since: float | None = None
+        self.is_draining = trio.Event()
+
+    async def open_store(self, folder: Path | None) -> Store:
+        """Open the store that this node shares with others; nothing can be written there before it has joined."""
+        store = await self._open_store(self._fence, folder)
+        store.owned = self.owns
+        return store
+
+    # ── what the runtime asks ────────────────────────────────────────────────────────────────────
+
+    @property
+    def life(self) -> Term | None:
+        """The present term; `None` before the node has joined and after it was fenced."""
+        return self._membership.life
+
+    @property
+    def members(self) -> Members:
+        """The nodes, as of the latest word."""
+        return self._membership.members
+
+    def owns(self, session_id: str) -> bool:
+        """Whether this node runs the session."""
+        return session_id in self._owned
+
+    def own(self, session_id: str) -> None:
+        """Note a session that this node has just made."""
+        self._owned.add(session_id)
+
+    def may_begin(self) -> bool:
+        """Whether an effect may begin: the lease has time left, by this node's own count."""
+        return self._membership.lease.stand(self._clock()) == "held"
+
+    async def claim(self, session_id: str) -> None:
+        """Make this node the owner, if there is none, and recover the session; see `Owners.claim`."""
+        life = self.life
+        if life is None:
+            raise NodeFenced("this node has lost its place in the cluster, and comes back soon")
+        deadline = trio.current_time() + LEASE_SECONDS
+        while True:
+            owner, claimed = await self._in_thread(
+                partial(self._registry.claim_one, life, session_id), self._one
+            )
+            if owner is None:
+                raise NotFoundError(f"There is no session {session_id}.")
+            if owner.life == life:
+                await self._take_over(claimed)
+                self._owned.add(session_id)
+                return
+            # An owner that does not renew is gone, and the session this node's within a moment.
+            if owner.left_ms > LATE_MS or trio.current_time() > deadline:
+                raise _elsewhere(session_id, owner)
+            await trio.sleep(AGAIN_SECONDS)
+
+    # ── tasks ────────────────────────────────────────────────────────────────────────────────────
+
+    async def join(self) -> None:
+        """Begin a life; wait for the end of an earlier one of this name.
+
+        Raises:
+            ConflictError: Another node of this name lives.
+            StorageError: The database can't be used.
+        """
+        deadline = trio.current_time() + JOIN_SECONDS
+        while True:
+            try:
+                life = await self._in_thread(self._membership.join, self._beating)
+            except ConflictError:
+                if trio.current_time() > deadline:
+                    raise
+                await trio.sleep(AGAIN_SECONDS)
+            else:
+                logger.info("node %s joined, term %d", *life)
+                return
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Renew the lease, and claim what is this node's share, until cancelled.
+
+        Raises:
+            NodeFenced: Others have the sessions. Whatever this process does for them must end.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_lease, name="watch the lease")
+            nursery.start_soon(self._claim_shares, name="claim sessions")
+            task_status.started()
+            await self._renew()
+
+    async def leave(self) -> None:
+        """End the life in order, so that others claim at once what it owned; bounded by the database's answer."""
+        try:
+            await self._in_thread(self._membership.leave, self._beating)
+        except StorageError as error:
+            logger.error(
+                "the other nodes learn of this one's end when its lease runs out: %s", error
+            )
+
+    def close(self) -> None:
+        """Close the connections; nothing uses them any more."""
+        for database in self._databases:
+            database.close()
+
+    async def _renew(self) -> None:
+        while True:
+            try:
+                goes_on = await self._in_thread(self._membership.beat, self._beating)
+                if not goes_on:
+                    raise NodeFenced(
+                        f"node {self.node_id} was away for longer than its lease of {LEASE_SECONDS:g} s, and "
+                        "others have taken its sessions; it comes back with its next term"
+                    )
+                self._heard()
+                if await self._in_thread(
+                    partial(self._databases[0].notified, self._membership.pause), self._beating
+                ):
+                    await self._in_thread(self._membership.look, self._beating)
+                    self._heard()
+            except StorageError as error:
+                if isinstance(error, NodeFenced):
+                    raise
+                if self.away_since is None:
+                    self.away_since = time.time()
+                    logger.error("the database of the cluster does not answer: %s", error)
+                await trio.sleep(AGAIN_SECONDS)
+
+    def _heard(self) -> None:
+        if self.away_since is not None:
+            logger.warning(
+                "the database answers again, after %.1f s", time.time() - self.away_since
+            )
+            self.away_since = None
+        own = self.members.nodes.get(self.node_id)
+        if own is not None and own.state == "draining":
+            self.is_draining.set()
+        if self._claims.are_due(self.members):
+            self._changed.set()
+
+    async def _watch_lease(self) -> None:
+        """Say when the lease has run out, each time that it does."""
+        lease = self._membership.lease
+        while True:
+            await trio.sleep(max(lease.until - self._clock(), 0))
+            if lease.until > self._clock():
+                continue  # it was renewed meanwhile
+            self.lost()
+            while lease.until <= self._clock():  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
+                await trio.sleep(QUIET_SECONDS / 3)
+
+    async def _claim_shares(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed = trio.Event()
+            life = self.life
+            try:
+                while life is not None and self._claims.are_due(self.members):
+                    claimed = await self._in_thread(
+                        partial(self._claims.next, life, self.members), self._one
+                    )
+                    await self._take_over(claimed)
+            except StorageError as error:
+                logger.error("sessions of other nodes are not claimed yet: %s", error)
+                await trio.sleep(AGAIN_SECONDS)
+                self._changed.set()
+
+    async def _take_over(self, session_ids: Sequence[str]) -> None:
+        """Recover sessions that the database has given to this node; only then they are its own here."""
+        if not session_ids:
+            return
+        logger.info("%d sessions of nodes that are gone are taken over", len(session_ids))
+        await self.take_over(session_ids)
+
+    async def _in_thread(
+        self, work: Callable[[], _Result], limiter: trio.CapacityLimiter
+    ) -> _Result:
+        # Not abandoned: a connection is used by one thread at a time, and each statement is bounded.
+        return await trio.to_thread.run_sync(work, limiter=limiter)
+
+
+def _elsewhere(session_id: str, owner: Owner) -> ConflictError:
+    where = f", at {owner.url}" if owner.url else ""
+    return ConflictError(
+        f"Session {session_id} runs on node {owner.life.node_id}{where}: ask it there.",
+        kind="owner",
+    )
+
+
+async def _nobody(_: Sequence[str]) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,44 @@
+"""Makes this process's node of the settings; it joins when the runtime starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...config.settings import Settings
+from ...runtime.cluster.fence import NodeFence
+from ...runtime.cluster.nodes import Joining
+from ...runtime.errors import ValidationError
+from ...runtime.identity import own_version
+from ...runtime.store.interface import Store
+from ...runtime.store.postgres.address import address_of, check_driver
+from .node import ClusterNode
+
+
+def open_node(settings: Settings) -> ClusterNode:
+    """Return the node that `[cluster]` names; raise `ValidationError` without a store that nodes can share."""
+    cluster, server = settings.cluster, settings.server
+    if settings.store.url is None:
+        raise ValidationError(
+            f"[cluster] node = {cluster.node!r} needs a store that several nodes share: say where it is with "
+            "--store postgresql://USER@HOST/DATABASE, or [store] url.",
+            field="cluster.node",
+        )
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    joining = Joining(
+        node_id=cluster.node,
+        url=cluster.url or f"http://{host}:{server.port}",
+        version=own_version(),
+        capacity=cluster.capacity,
+    )
+    check_driver()
+    from ...runtime.cluster.postgres import PostgresDatabase  # what needs the driver
+    from ...runtime.store.postgres.store import open_postgres_store
+
+    url = settings.store.url
+    address = address_of(url)
+    beats, claims = PostgresDatabase(address), PostgresDatabase(address)
+
+    async def open_store(fence: NodeFence, folder: Path | None) -> Store:
+        return await open_postgres_store(url, folder=folder, fence=fence)
+
+    return ClusterNode(beats, claims, joining, open_store)

@@ -1,0 +1,101 @@
+"""The fence in each commit: whether this node may write, and to which sessions, in the transaction that writes.
+
+Where nothing is wrong, these are statements whose results nobody waits for: they fail in the database where the node
+was fenced, or does not own a session. Then the commit is made again, and here it is looked at what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ..errors import ConflictError
+from ..store.tables.connection import SqlConnection
+from .nodes import Term
+from .placement import slot_of
+from .registry import LEASE_MS, OWN_CHILD, OWN_NEW, UP, ClusterSql
+
+
+class NodeFence:
+    """Checks the commits of one node.
+
+    Args:
+        life: Returns the node's present term.
+        own: Is told of each session that a commit of this node makes.
+        sql: The words of the database.
+    """
+
+    def __init__(
+        self, life: Callable[[], Term | None], own: Callable[[str], None], sql: ClusterSql
+    ) -> None:
+        self._life = life
+        self._own = own
+        is_mine = f"node_id = ? and term = ? and {UP}"
+        held = f"select 1 from nodes where {is_mine} and lease_until_ms > {sql.now} {sql.shared}"
+        owned = "from owners where session_id in (select value from json_each(?)) and node_id = ? and term = ?"
+        self._held = held
+        self._owned = f"select session_id {owned}"
+        self._expects_held = f"select as_expected((select count(*) from ({held}) held), 1)"
+        self._expects_owned = f"select as_expected((select count(*) {owned}), ?)"
+        self._renew = (
+            f"update nodes set lease_until_ms = {sql.now} + {LEASE_MS} where {is_mine} returning 1"
+        )
+
+    def check(
+        self,
+        connection: SqlConnection,
+        session_ids: Sequence[str],
+        created: Mapping[str, str | None],
+        *,
+        expects: bool,
+    ) -> Mapping[str, ConflictError]:
+        """Run the first statements of a commit; return the sessions whose appends are refused, and why.
+
+        Args:
+            connection: Inside the transaction.
+            session_ids: The sessions that the commit writes to.
+            created: Those that it makes, each with its parent.
+            expects: See the module.
+        """
+        life = self._life()
+        if life is None:
+            return dict.fromkeys(session_ids, _fenced())
+        listed = msgspec.json.encode(session_ids).decode()
+        if expects:
+            connection.execute(self._expects_held, tuple(life))
+            self._own_new(connection, life, created)
+            connection.execute(self._expects_owned, (listed, *life, len(session_ids)))
+            return {}
+        is_held = connection.execute(self._held, tuple(life)).fetchone() is not None
+        # A lease that ran out, and that nobody has fenced, is renewed: here, since a commit that waited for
+        # the database comes before the next renewal.
+        if not is_held and connection.execute(self._renew, tuple(life)).fetchone() is None:
+            return dict.fromkeys(session_ids, _fenced())
+        self._own_new(connection, life, created)
+        owned = {name for (name,) in connection.execute(self._owned, (listed, *life)).fetchall()}
+        return {name: _not_owned(name) for name in session_ids if name not in owned}
+
+    def _own_new(
+        self, connection: SqlConnection, life: Term, created: Mapping[str, str | None]
+    ) -> None:
+        for session_id, parent_id in created.items():
+            if parent_id:
+                connection.execute(OWN_CHILD, (session_id, *life, parent_id))
+            else:
+                values = (session_id, session_id, *life, slot_of(session_id), "")
+                connection.execute(OWN_NEW, values)
+            self._own(session_id)
+
+
+def _fenced() -> ConflictError:
+    return ConflictError(
+        "Nothing was stored: this node was away for longer than its lease, and others may have its sessions.",
+        kind="owner",
+    )
+
+
+def _not_owned(session_id: str) -> ConflictError:
+    return ConflictError(
+        f"Nothing was stored: session {session_id} belongs to another node.", kind="owner"
+    )

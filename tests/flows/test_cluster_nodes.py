@@ -1,0 +1,273 @@
+"""Several nodes on one PostgreSQL: who owns a session, and what becomes of it when its node is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+import psycopg
+
+import callboard
+from callboard.actors.cluster.node import ClusterNode
+from callboard.cli.daemon.cluster import drain, status
+from callboard.config.sections import ClusterSettings
+from callboard.config.settings import StoreSettings
+from callboard.embedding.runtime import host_of
+from callboard.providers.testing.script import reply
+from callboard.runtime.cluster.nodes import Term
+from callboard.runtime.cluster.postgres import PostgresDatabase
+from callboard.runtime.cluster.registry import Registry
+from callboard.runtime.errors import (
+    CallboardError,
+    ConflictError,
+    NodeFenced,
+    NotFoundError,
+    ValidationError,
+)
+from callboard.runtime.events import TitleSet
+from callboard.runtime.messages import AppendEvents
+from callboard.runtime.store.postgres.address import address_of
+from support.postgres.databases import new_database
+from support.postgres.server import needs_postgres
+
+PROCESS = Path(__file__).parents[1] / "support" / "cluster" / "node_process.py"
+WAIT_SECONDS = 60.0
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    needs_postgres()
+    with new_database() as made:
+        yield made
+
+
+def settings_of(url: str, node: str) -> callboard.Settings:
+    return callboard.Settings(
+        store=StoreSettings(url=url), cluster=ClusterSettings(node=node, url=f"http://{node}")
+    )
+
+
+def opened(
+    url: str, node: str, folder: Path, *texts: str
+) -> AbstractAsyncContextManager[callboard.Runtime]:
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    return callboard.open_runtime(
+        model=callboard.ScriptedModel([reply(text) for text in texts]),
+        settings=settings_of(url, node),
+        workspace=work,
+        data=folder / node,
+        environ={},
+        policy="auto",
+    )
+
+
+def node_of(runtime: callboard.Runtime) -> ClusterNode:
+    node = host_of(runtime).plan.node
+    assert node is not None
+    return node
+
+
+def fence(url: str, node: str) -> None:
+    """End the lease of a node, and fence it, as another one would."""
+    database = PostgresDatabase(address_of(url))
+    try:
+        while not database.rows(f"select {database.sql.is_settled}")[0][0]:
+            database.rows("select pg_sleep(0.1)")
+        registry = Registry(database)
+        (found,) = [each for each in registry.nodes() if each.node_id == node]
+        while not registry.fence(found.life):
+            database.rows("update nodes set lease_until_ms = 0 where node_id = ?", (node,))
+    finally:
+        database.close()
+
+
+async def test_a_session_runs_on_its_node_alone(url: str, tmp_path: Path) -> None:
+    async with opened(url, "a", tmp_path, "One.", "Two.") as a:
+        session = await a.create_session()
+        assert await session.run("Say one.") == "One."
+        async with opened(url, "b", tmp_path, "Never.") as b:
+            same = await b.get_session(session.session_id)
+            with pytest.raises(ConflictError, match="runs on node a, at http://a") as refused:
+                await same.run("Say two.")
+            assert refused.value.kind == "owner"
+            assert len(await b.store.messages(session.session_id)) == 2  # all may read
+        assert await session.run("Say two.") == "Two."
+
+
+async def test_a_node_that_left_leaves_its_sessions_to_who_is_asked(
+    url: str, tmp_path: Path
+) -> None:
+    async with opened(url, "b", tmp_path, "Two.") as b:
+        async with opened(url, "a", tmp_path, "One.") as a:
+            session = await a.create_session()
+            assert await session.run("Say one.") == "One."
+        same = await b.get_session(session.session_id)
+        assert await same.run("Say two.") == "Two."
+        events = await b.store.events(session.session_id)
+        assert [each.seq for each in events] == list(range(1, len(events) + 1))
+
+
+async def test_an_input_that_waits_is_answered_by_the_node_that_takes_over(
+    url: str, tmp_path: Path
+) -> None:
+    async with opened(url, "b", tmp_path, "Two.") as b:
+        async with opened(url, "a", tmp_path) as a:
+            session = await a.create_session()
+            # As a crash would leave it: on record, and no turn has begun.
+            database = PostgresDatabase(address_of(url))
+            database.rows(
+                "insert into inputs (session, input_id, source) select id, 'input_1', 'person'"
+                " from sessions where session_id = ?",
+                (session.session_id,),
+            )
+            database.close()
+        with trio.fail_after(WAIT_SECONDS):
+            await trio.lowlevel.checkpoint()
+            while not node_of(b).owns(session.session_id):  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
+                await trio.sleep(0.05)
+
+
+async def test_a_session_of_nobody_is_not_found(url: str, tmp_path: Path) -> None:
+    async with opened(url, "a", tmp_path) as a:
+        with pytest.raises(NotFoundError, match="session_nobody"):
+            await node_of(a).claim("session_nobody")
+
+
+async def fenced_meanwhile(url: str, folder: Path, made: list[str]) -> None:
+    """Make a session on a node that is fenced then, and try to write; it ends by itself."""
+    async with opened(url, "a", folder) as a:
+        session = await a.create_session()
+        made.append(session.session_id)
+        assert node_of(a).life == Term("a", 1)
+        await trio.to_thread.run_sync(fence, url, "a")
+        events = (TitleSet(title="Too late"),)
+        append = AppendEvents(session_id=session.session_id, events=events)
+        with pytest.raises(CallboardError):
+            await host_of(a).journal.ask(append)
+        with trio.fail_after(WAIT_SECONDS):
+            await trio.sleep_forever()
+
+
+async def test_a_fenced_node_ends_and_comes_back_with_its_next_term(
+    url: str, tmp_path: Path
+) -> None:
+    made: list[str] = []
+    with pytest.raises(NodeFenced, match="others have taken its sessions"):
+        await fenced_meanwhile(url, tmp_path, made)
+    async with opened(url, "a", tmp_path, "Back.") as again:
+        assert node_of(again).life == Term("a", 2)
+        row = await again.store.session(*made)
+        assert row is not None
+        assert row.title != "Too late"
+        same = await again.get_session(*made)
+        assert await same.run("Are you there?") == "Back."
+
+
+async def test_a_second_node_of_the_same_name_does_not_start(url: str, tmp_path: Path) -> None:
+    async with opened(url, "a", tmp_path):
+        (tmp_path / "other").mkdir()
+        with pytest.raises(ConflictError, match="already, at http://a"):
+            async with opened(url, "a", tmp_path / "other"):
+                pass
+
+
+async def test_a_node_needs_a_database(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="needs a store that several nodes share"):
+        async with callboard.open_runtime(
+            model="rehearsal",
+            workspace=tmp_path,
+            settings=callboard.Settings(cluster=ClusterSettings(node="a")),
+        ):
+            pass
+
+
+async def test_nodes_are_listed_and_drained(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with opened(url, "a", tmp_path) as a:
+        await a.create_session()
+        assert await trio.to_thread.run_sync(lambda: status(store=url)) == 0
+        assert "a                 live, term 1, 1 session, http://a" in capsys.readouterr().out
+        assert await trio.to_thread.run_sync(lambda: drain("a", store=url)) == 0
+        with trio.fail_after(WAIT_SECONDS):
+            await node_of(a).is_draining.wait()
+        with pytest.raises(ConflictError, match="draining already"):
+            drain("a", store=url)
+        with pytest.raises(NotFoundError, match="There is no node b"):
+            drain("b", store=url)
+    assert status(store=url) == 1
+    assert "ended, term 1" in capsys.readouterr().out
+
+
+@contextmanager
+def node_process(
+    url: str, node: str, folder: Path, sessions: int
+) -> Generator[subprocess.Popen[str]]:
+    words = [url, node, str(folder), str(sessions), "30"]
+    with subprocess.Popen(
+        [sys.executable, str(PROCESS), *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_taken(connection: psycopg.Connection[tuple[object, ...]], node: str) -> None:
+    """Wait until the sessions of a node, which all have inputs, go on elsewhere."""
+    left = (
+        "select count(*) from owners o join sessions s using (session_id) where o.node_id = %s"
+        " and exists (select 1 from inputs i where i.session = s.id)"
+    )
+    for _ in range(int(WAIT_SECONDS / 0.1)):
+        if connection.execute(left, (node,)).fetchone() == (0,):
+            return
+        connection.execute("select pg_sleep(0.1)")
+    raise AssertionError(f"{node} still owns sessions")
+
+
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
+def test_what_a_dead_or_sleeping_node_had_goes_on_elsewhere_once(
+    url: str, tmp_path: Path, way: signal.Signals
+) -> None:
+    with node_process(url, "a", tmp_path, 3) as a, node_process(url, "b", tmp_path, 0):
+        os.kill(a.pid, way)
+        with psycopg.connect(url, autocommit=True) as connection:
+            wait_taken(connection, "a")
+            if way is signal.SIGSTOP:
+                asleep = effects_of(tmp_path, "a")
+                os.kill(a.pid, signal.SIGCONT)
+                assert a.stdout is not None
+                assert a.stdout.readline() == "fenced\n"
+                assert effects_of(tmp_path, "a") == asleep  # woken, it begins nothing
+            seqs = connection.execute(
+                "select count(*) = max(seq) and min(seq) = 1 from events group by session"
+            ).fetchall()
+            assert len(seqs) == 3
+            assert set(seqs) == {(True,)}
+            for _ in range(int(WAIT_SECONDS / 0.1)):
+                if effects_of(tmp_path, "b"):
+                    break
+                connection.execute("select pg_sleep(0.1)")
+    keys = [*effects_of(tmp_path, "a"), *effects_of(tmp_path, "b")]
+    assert effects_of(tmp_path, "b")
+    assert len(set(keys)) == len(keys)
+
+
+def effects_of(folder: Path, node: str) -> list[str]:
+    """The keys of the calls that had their effect on a node."""
+    effects = folder / "effects"
+    lines = effects.read_text(encoding="ascii").splitlines() if effects.exists() else []
+    return [key for key, where, _ in map(str.split, lines) if where == node]
