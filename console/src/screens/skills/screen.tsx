@@ -1,5 +1,5 @@
 // Skills and AGENTS.md of a workspace: read, and approved as they are.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Methods } from "../../link";
 import { askFirst } from "../../parts/dialog";
 import { Field } from "../../parts/form";
@@ -14,6 +14,7 @@ import "../../look/screens/lists.css";
 
 type Skill = Methods["skill/list"]["result"]["skills"][number];
 type Text = Methods["skill/get"]["result"];
+const PAUSE_MS = 400;
 const KINDS: Record<string, "good" | "warn" | "bad" | "own" | "plain"> = { approved: "good", own: "own", new: "warn", changed: "warn", broken: "bad" };
 
 export default function Skills() {
@@ -21,8 +22,14 @@ export default function Skills() {
   const known = [...new Set(app.sessions.value.map((each) => each.workspace).filter((each) => each.startsWith("/") && each !== "/"))].sort();
   const [chosen, setChosen] = useState<string | null>(null);
   const [typed, setTyped] = useState("");
-  const isOther = chosen === "";
-  const workspace = isOther ? typed.trim() : (chosen ?? known[0] ?? "");
+  // A path that is still being written is none yet.
+  const [path, setPath] = useState("");
+  useEffect(() => {
+    const timer = setTimeout(() => setPath(typed.trim()), PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  const isOther = chosen === "" || known.length === 0;
+  const workspace = isOther ? path : (chosen ?? known[0] ?? "");
   return (
     <Page>
       <PageHead lead={text.lead} />
@@ -39,8 +46,8 @@ export default function Skills() {
             </select>
           )}
         </Field>
-        {(isOther || known.length === 0) && (
-          <Field label={text.path}>{(attributes) => <input {...attributes} type="text" value={typed} onChange={(event) => (setChosen(""), setTyped(event.currentTarget.value))} />}</Field>
+        {isOther && (
+          <Field label={text.path}>{(attributes) => <input {...attributes} type="text" value={typed} onInput={(event) => (setChosen(""), setTyped(event.currentTarget.value))} />}</Field>
         )}
       </div>
       {workspace === "" ? <Empty icon="skills" title={text.noWorkspace} text={text.noWorkspaceText} /> : <All workspace={workspace} />}
