@@ -13,7 +13,7 @@ from callboard.runtime.cluster.fence import NodeFence
 from callboard.runtime.cluster.nodes import Joining, Term
 from callboard.runtime.cluster.postgres import POSTGRES, PostgresDatabase
 from callboard.runtime.cluster.registry import Registry
-from callboard.runtime.errors import ConflictError
+from callboard.runtime.errors import ConflictError, StorageError
 from callboard.runtime.events import SessionCreated, TitleSet
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.postgres.address import address_of
@@ -114,3 +114,28 @@ async def test_a_commit_renews_a_lease_that_ran_out_and_that_nobody_fenced() -> 
             assert not a.registry.holds(a.life)
             assert isinstance((await a.name("one"))[0], tuple)
             assert a.registry.holds(a.life)
+
+
+async def test_a_node_that_is_stopped_in_a_commit_holds_up_its_fence_for_a_second() -> None:
+    needs_postgres()
+    with new_database() as url:
+        async with writing(url, "a") as a:
+            await a.make("one")
+            writer = a.store._ledger._postgres.raw  # type: ignore[attr-defined]
+            writer.execute(b"begin")
+            writer.execute(b"select 1 from nodes for share")
+            assert fenced_in_time(a)
+            (refused,) = await a.name("one")
+            assert isinstance(refused, ConflictError)
+
+
+def fenced_in_time(writer: Writer) -> bool:
+    """Try to fence a node for as long as its lease and the stopped commit may take, and longer."""
+    for _ in range(40):
+        try:
+            if writer.registry.fence(writer.life):
+                return True
+            writer.registry._rows("select pg_sleep(0.2)")
+        except StorageError:  # a commit holds it up
+            continue
+    return False

@@ -19,6 +19,10 @@ from .trouble import DatabaseLost, Unexpected, another_writes
 AWAY_SECONDS = 60.0
 """How long a commit waits for a database that is away: sessions stand still meanwhile, and a restart takes less."""
 
+STOPPED_MS = 1000
+"""How long a node that was stopped in the middle of a commit can hold up those that fence it: then the database
+ends that commit."""
+
 MAX_ATTEMPTS = 5
 """How often a commit is made again because another writer came first; the second time is right."""
 
@@ -76,6 +80,8 @@ class PostgresLedger(Ledger):
             ConflictError: Another one writes.
         """
         take_writers_lock(self._postgres, self._name, is_shared=self._fence is not None)
+        if self._fence is not None:
+            self._postgres.execute(f"set idle_in_transaction_session_timeout = {STOPPED_MS}")
 
     def touch(self) -> None:
         """Find out whether the database takes writes."""

@@ -1,0 +1,104 @@
+"""How long the sessions of a killed node take to go on elsewhere: kills nodes one after the other, and prints the times.
+
+    python benchmarks/takeover.py URL [--kills 30] [--way kill|sleep]
+
+URL names an empty database. Three nodes are processes (tests/support/cluster/node_process.py), each with sessions whose
+turns make one call each. A takeover is the time from the kill to the first turn of the session on another node, by the
+times on record. `sleep` stops a node (SIGSTOP) in place of killing it, and wakes it when others have its sessions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+
+PROCESS = Path(__file__).parents[1] / "tests" / "support" / "cluster" / "node_process.py"
+SESSIONS, INPUTS = 4, 120
+PATIENCE_SECONDS = 20.0
+
+BUSY = (
+    "select o.session_id, s.head_seq from owners o join sessions s using (session_id)"
+    " join nodes n on n.node_id = o.node_id and n.term = o.term where o.node_id = %s"
+    " and exists (select 1 from inputs i where i.session = s.id)"
+)
+FIRST = (
+    "select s.session_id, min(t.started_at_ms) from turns t join sessions s on s.id = t.session"
+    " join owners o using (session_id) where s.session_id = any(%s) and o.node_id <> %s"
+    " and t.started_at_ms > %s group by 1"
+)
+
+
+def start(url: str, node: str, folder: str, sessions: int) -> subprocess.Popen[str]:
+    words = [sys.executable, str(PROCESS), url, node, folder, str(sessions), str(INPUTS)]
+    with (Path(folder) / f"{node}.log").open("a") as log:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n", f"{node} did not start: {log.name}"
+    return process
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("url")
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--way", choices=["kill", "sleep"], default="kill")
+    given = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="takeover")
+    nodes = {node: start(given.url, node, folder, SESSIONS) for node in "abc"}
+    took: list[float] = []
+    left_over = fenced = 0
+    connection = psycopg.connect(given.url, autocommit=True)
+    for number in range(given.kills):
+        victim = "abc"[number % 3]
+        time.sleep(1.0)
+        left = {name for name, _ in connection.execute(BUSY, (victim,)).fetchall()}
+        os.kill(nodes[victim].pid, signal.SIGKILL if given.way == "kill" else signal.SIGSTOP)
+        killed_ms = time.time() * 1000
+        while left and time.time() * 1000 < killed_ms + PATIENCE_SECONDS * 1000:
+            values = (list(left), victim, int(killed_ms) + 20)
+            for name, at_ms in connection.execute(FIRST, values).fetchall():
+                left.discard(name)
+                took.append((at_ms - killed_ms) / 1000)
+            time.sleep(0.1)
+        left_over += len(left)
+        if given.way == "sleep":
+            os.kill(nodes[victim].pid, signal.SIGCONT)
+            out = nodes[victim].stdout
+            assert out is not None
+            fenced += out.readline() == "fenced\n"
+        nodes[victim].wait()
+        nodes[victim] = start(given.url, victim, folder, 1)
+    for process in nodes.values():
+        process.kill()
+        process.wait()
+    keys = [line.split()[0] for line in (Path(folder) / "effects").read_text().splitlines()]
+    gaps = connection.execute(
+        "select count(*) from (select 1 from events group by session"
+        " having count(*) <> max(seq) or min(seq) <> 1) found"
+    ).fetchone()
+    took.sort()
+    print(
+        f"kills {given.kills}, takeovers {len(took)}, not within {PATIENCE_SECONDS:g} s: {left_over}"
+    )
+    if took:
+        p99 = took[min(int(len(took) * 0.99), len(took) - 1)]
+        print(f"p50 {took[len(took) // 2]:.2f} s, p99 {p99:.2f} s, longest {took[-1]:.2f} s")
+    print(
+        f"effects {len(keys)}, doubled {len(keys) - len(set(keys))}, records with gaps {gaps and gaps[0]}"
+    )
+    if given.way == "sleep":
+        print(f"sleepers that found themselves fenced: {fenced} of {given.kills}")
+
+
+if __name__ == "__main__":
+    main()
