@@ -14,7 +14,7 @@ LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
 # What was compiled is kept: each of a thousand processes and each round of tests would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check check-pyright check-mypy check-style check-generated protocols console docs format bench instructions audit worlds soak soak-minute clean
+.PHONY: run test flows-on-postgres check check-pyright check-mypy check-style check-generated protocols console docs format bench instructions audit worlds soak soak-minute clean
 .DEFAULT_GOAL := test
 
 run: .venv/run-ready             ## the main job, in a folder of its own
@@ -55,6 +55,9 @@ protocols: .venv/dev-ready       ## SDKs, servers and suites of others, from npm
 
 console: .venv/dev-ready         ## the web console: what is committed is what comes out, its tests, and flows in Chromium: three minutes
 	$(BIN)/python scripts/console-build --check
+
+flows-on-postgres: .venv/dev-ready ## an eighth of the flows that name no store, on PostgreSQL: a minute
+	PYTHONPATH=tests $(BIN)/pytest -p support.flows.on_postgres -n 4 --dist worksteal tests/flows $(ARGS)
 
 docs: .venv/dev-ready            ## the site build/site/index.html from docs/ and docstrings; a lost link fails
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html --doctree-dir build/doctrees docs build/site
