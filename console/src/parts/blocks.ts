@@ -35,7 +35,17 @@ export class Blocks {
   }
 }
 
+/** A text that nests deeper than the reader can follow is read paragraph by paragraph, and what can't be read stays as it is. */
 export function blocksOf(text: string): Block[] {
+  try {
+    return lexed(text);
+  } catch {
+    const parts = text.split(/(?<=\n[ \t]*\n)/);
+    return parts.length > 1 ? parts.flatMap(blocksOf) : [{ raw: text, language: "", code: text }];
+  }
+}
+
+function lexed(text: string): Block[] {
   return marked.lexer(text).map((token) => ({
     raw: token.raw,
     language: token.type === "code" ? ((token as { lang?: string }).lang ?? "").split(/\s/)[0]!.toLowerCase() : null,

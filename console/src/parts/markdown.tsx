@@ -19,7 +19,15 @@ const CLEAN = {
 } as const;
 
 function fragmentOf(raw: string): DocumentFragment {
-  const html = marked.parse(shown(raw), { async: false, gfm: true });
+  let html: string;
+  try {
+    html = marked.parse(shown(raw), { async: false, gfm: true });
+  } catch {
+    // It nests deeper than the reader can follow: then it is shown as it is.
+    const plain = new DocumentFragment();
+    plain.append(shown(raw));
+    return plain;
+  }
   return DOMPurify.sanitize(html, { ...CLEAN, FORBID_TAGS: [...CLEAN.FORBID_TAGS], ALLOWED_ATTR: [...CLEAN.ALLOWED_ATTR] });
 }
 

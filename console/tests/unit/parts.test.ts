@@ -47,6 +47,16 @@ describe("blocks of Markdown", () => {
     expect(blocks.of("other")).toEqual(blocksOf("other"));
   });
 
+  it("are all there when one nests deeper than can be read", () => {
+    const deep = `${">".repeat(20_000)} x`;
+    const text = `Before.\n\n${deep}\n\n**After.**`;
+    const found = blocksOf(text);
+    expect(found.map((each) => each.raw).join("")).toBe(text);
+    expect(found[0]).toMatchObject({ raw: expect.stringContaining("Before."), language: null });
+    expect(found.find((each) => each.raw.startsWith(deep))?.code).toContain(deep);
+    expect(found.at(-1)).toMatchObject({ raw: "**After.**", language: null });
+  });
+
   it("of code are closed only with their fence", () => {
     expect(isClosed("```js\nlet a;")).toBe(false);
     expect(isClosed("```js\nlet a;\n``")).toBe(false);

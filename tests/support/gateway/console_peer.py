@@ -69,6 +69,18 @@ HOSTILE = """\
 """
 
 
+BOMB = "\n\n".join(
+    (
+        ">" * 3000 + " deep",
+        "- " * 800 + "list",
+        "[" * 5000,
+        "*a **a " * 2000,
+        "x" * 1_000_000,
+        "The end.",
+    )
+)
+"""What readers of Markdown take long for, or fail at, and a line of a megabyte."""
+
 FIELDS = (
     FormField(name="name", title="Your name", required=True, least=2, most=40),
     FormField(name="mail", title="E-mail", form="email", description="For the confirmation."),
@@ -134,6 +146,8 @@ def step(request: ModelRequest) -> Step:
             return reply(
                 HOSTILE, calls=[("write_file", {"path": HOSTILE[:60], "content": HOSTILE})]
             )
+        case "bomb":
+            return reply(BOMB)
         case "fail":
             is_again = text in failed
             failed.add(text)
