@@ -100,7 +100,8 @@ def test_the_advice_of_a_fork_can_be_followed(
     said = " ".join(capsys.readouterr().err.split())
     assert "Files are as they are" in said
     for line in re.findall(r"`callboard ([^`]+)`", said):
-        words = [*shlex.split(line), "--data", str(folder / "data")]
+        words = shlex.split(line)
+        assert words[words.index("--data") + 1] == str(folder / "data")
         assert execute([*words, "--model", "rehearsal"] if "run" in words else words) == 0
     assert "is not for" not in capsys.readouterr().err
 
