@@ -13,11 +13,13 @@ from pathlib import Path
 
 WITHOUT_DATA = frozenset(
     {
+        "cluster",
         "completion",
         "policy check",
         "policy lint",
         "protocol",
         "service uninstall",
+        "store copy",
         "tool list",
         "tool show",
         "tools",

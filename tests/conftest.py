@@ -10,6 +10,7 @@ import inspect
 import os
 import signal
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Generator, Iterator
@@ -133,6 +134,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     say_less(config)
+    # As the workers of `-n` have threads: a `run` that a test executes in this process must not fork it.
+    threading.Thread(target=threading.Event().wait, name="tests", daemon=True).start()
     if config.getoption("numprocesses", None):  # those who share the tests do not have it
         from support.compiled import compile_all
 

@@ -158,6 +158,7 @@ LONG_METHODS = frozenset(
         "session/search",
         "session/undo",
         "store/backup",
+        "turn/get",
         "usage/get",
     }
 )
