@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -12,7 +12,8 @@ from ..config.settings import Limits
 from ..providers.provider import ModelTarget
 from ..providers.recording import Recorder
 from ..runtime.definitions import GENERAL_AGENT, Agent
-from ..runtime.events import AgentSwitched
+from ..runtime.errors import ConflictError
+from ..runtime.events import AgentSwitched, DurableEvent
 from ..runtime.http.client import HttpClient
 from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
@@ -28,7 +29,7 @@ from .conversation.conversation import Conversation
 from .delegation.tree import SessionTree
 from .model.choice import ProviderHealth
 from .model.stream import ModelStream, StartModelCall
-from .people.lineage import Channels, Lineage
+from .people.lineage import Channels, Lineage, allows_no_more
 
 if TYPE_CHECKING:
     from ..runtime.telemetry.context import Tracing
@@ -71,6 +72,17 @@ class NoPrograms:
         return False
 
 
+class AgentHost(Protocol):
+    """A session, as far as its agent is concerned."""
+
+    session_id: str
+    conversation: Conversation
+
+    async def append(self, *events: DurableEvent) -> object:
+        """Store events and fold what was committed; raises `StorageError`."""
+        ...
+
+
 class Models(Protocol):
     """Finds the model of a turn; its implementation knows the settings and the keys."""
 
@@ -104,7 +116,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     """What every session of a runtime shares.
 
     With `is_policy_given`, the program has given the preset of all agents, and turns that go on get it
-    too. Without `wakes`, an input that waits on record, or comes from another session, begins its turn only
+    too. `gone_agents` are those that a change of the settings took away. Without `wakes`, an input that waits on record, or comes from another session, begins its turn only
     while its session is in use. `given_options` hold for each turn of a session, and below it, that has none of its
     own: whoever began the session here may decide that, as long as this runtime lasts. Without `owners`, every session
     is this runtime's.
@@ -119,6 +131,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     models: Models
     tools: ToolRegistry
     agents: Mapping[str, Agent]
+    gone_agents: Mapping[str, Agent] = {}
     tree: SessionTree
     budgets: BudgetBook
     programs: Programs = msgspec.field(default_factory=NoPrograms)
@@ -157,17 +170,27 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
         found = filter(None, (self.given_options.get(each.session_id) for each in above))
         return next((options.inherited for options in found), None)
 
-    async def settle_agent(
-        self, conversation: Conversation, append: Callable[[AgentSwitched], Awaitable[object]]
-    ) -> None:
+    async def settle_agent(self, host: AgentHost) -> None:
         """Wait until it is known with which agent a session goes on, and which tools that is offered.
 
-        One whose agent is gone goes on with General Assistant, and says so on record, once. Some tools
-        depend on the sandbox's test.
+        One whose agent is gone goes on with General Assistant, and says so on record, once, where that is allowed no
+        more than the agent was. Otherwise, and where nobody knows that any more, a person gives it another agent:
+        whoever asks nobody would get more tools than the session ever had. Some tools depend on the sandbox's test.
+
+        Raises:
+            ConflictError: Its agent is gone, and General Assistant may do more.
         """
+        conversation, session_id = host.conversation, host.session_id
         gone = conversation.agent
         if gone not in self.agents and GENERAL_AGENT in self.agents and not conversation.is_deleted:
-            await append(
+            was = self.gone_agents.get(gone)
+            if was is None or not allows_no_more(self.agents[GENERAL_AGENT], was):
+                raise ConflictError(
+                    f"{session_id} had the agent {gone!r}, which is gone, and {GENERAL_AGENT} may do more than that "
+                    f"did. `callboard session agent {session_id} {GENERAL_AGENT}` goes on with "
+                    "it; or put the agent back into callboard.toml."
+                )
+            await host.append(
                 AgentSwitched(agent=GENERAL_AGENT, reason=f"there is no agent {gone!r} now")
             )
         known = self.agents.get(conversation.agent)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .setting_rows import SettingsChange
 
 
+MAX_KNOWN_GONE = 1_000
+"""Agents that are gone of which it is remembered what they were allowed: as many as people remove in a year."""
+
+
 class InForce:
     """Settings, agents, rules and prices as they are now.
 
@@ -28,6 +32,8 @@ class InForce:
     Attributes:
         settings: The settings.
         agents: All agents by name; always the same mapping, whose content changes.
+        gone: Agents that a swap took away, by name, as they were; without those that rules named, which may have
+            been allowed less than their own configuration says. Always the same mapping.
         limits: The bounds; always the same object.
         policies: The rules; always the same book.
         prices: What models cost; always the same table.
@@ -41,6 +47,7 @@ class InForce:
     ) -> None:
         self.settings = settings or Settings()
         self.agents = {"general": self.settings.agent()} if agents is None else dict(agents)
+        self.gone: dict[str, Agent] = {}
         self.limits = LiveLimits(self.settings.limits)
         self.policies = policies_of(self.settings)
         self.prices = PriceTable(self.settings.prices)
@@ -50,8 +57,9 @@ class InForce:
         self, change: SettingsChange, agents: Mapping[str, Agent], policies: PolicyBook
     ) -> None:
         """Put another configuration in force in one step, then tell who watches; never wait or fail."""
-        self.settings = change.settings
         kept = dict(agents)
+        self._remember_gone(kept)
+        self.settings = change.settings
         self.agents.clear()
         self.agents.update(kept)
         self.limits.now = change.settings.limits
@@ -59,6 +67,15 @@ class InForce:
         self.prices.replace(PriceTable(change.settings.prices))
         for heard in tuple(self._watchers):
             heard(change)
+
+    def _remember_gone(self, kept: Mapping[str, Agent]) -> None:
+        ruled = {name for placed in self.settings.rules for name in placed.rule.agents}
+        for name, agent in self.agents.items():
+            self.gone.pop(name, None)  # what it was before this is not true any more
+            if name not in kept and name not in ruled:
+                self.gone[name] = agent
+        while len(self.gone) > MAX_KNOWN_GONE:
+            del self.gone[next(iter(self.gone))]
 
     def watch(self, heard: Callable[[SettingsChange], None]) -> Callable[[], None]:
         """Call `heard` after each swap, in its step; it must not wait or fail. Return what ends that."""

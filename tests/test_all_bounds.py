@@ -127,6 +127,7 @@ ALONE: dict[str, str] = {
         actors/people/user_questions: MAX_REMEMBERED
         actors/permissions/decisions: MAX_CACHED_POLICIES MAX_GRANTS MAX_KEPT_DECISIONS
         actors/upkeep/titles: MAX_SEEN
+        config/in_force: MAX_KNOWN_GONE
         config/policy/grant_binding: MAX_CACHED_ARGUMENTS MAX_CACHED_PATTERNS
         config/policy/policy: MAX_CACHED_LAYERS MAX_CACHED_TOOLS
         config/prices: MAX_FOUND

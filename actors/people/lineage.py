@@ -19,6 +19,7 @@ from ...runtime.messages import Ancestor, CallPlace
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ...runtime.text import did_you_mean
+from ...runtime.turn_options import no_laxer
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -155,6 +156,23 @@ def agent_named(agents: Mapping[str, Agent], name: str) -> Agent:
     """
     agent = agents.get(name) or agents.get(GENERAL_AGENT)
     return agent if agent is not None else known_agent(agents, name)
+
+
+def allows_no_more(agent: Agent, than: Agent) -> bool:
+    """Return whether one agent may do nothing, unasked, that another may not."""
+    has_no_more_tools = than.tools is None or (
+        agent.tools is not None and set(agent.tools) <= set(than.tools)
+    )
+    budgets = (
+        (agent.turn_budget, than.turn_budget),
+        (agent.session_budget, than.session_budget),
+    )
+    return (
+        has_no_more_tools
+        and no_laxer(agent, than.policy) is agent
+        and set(agent.auto_hosts) <= set(than.auto_hosts)
+        and all(limit is None or limit == own for own, limit in budgets)
+    )
 
 
 def known_agent(agents: Mapping[str, Agent], name: str) -> Agent:

@@ -315,7 +315,7 @@ class Session:
         found = await self._close_left_open()
         if found is None:
             return None
-        await self._services.settle_agent(self.conversation, self.append)
+        await self._services.settle_agent(self)
         await self._services.programs.tested()  # a call that waited for a person may be one
         inputs = self.conversation.turn_inputs
         turn = self._turn = self._make_turn(inputs[0], self.conversation.options.turn, found)
@@ -373,7 +373,7 @@ class Session:
         await self._go_on(nursery)
 
     async def _accept(self, accepted: InputAccepted, *, is_untrusted: bool) -> InputTicket:
-        await self._services.settle_agent(self.conversation, self.append)
+        await self._services.settle_agent(self)
         if self.conversation.is_deleted:
             raise ConflictError(
                 f"{self.session_id} is deleted, and takes no prompts: restore it first"
@@ -401,7 +401,7 @@ class Session:
         """Set the last turn aside and begin another for its inputs, in one commit."""
         with message.reply:
             try:
-                await self._services.settle_agent(self.conversation, self.append)
+                await self._services.settle_agent(self)
                 await self._begin_waiting(nursery)
                 if self._turn is None:
                     await self._close_left_open()
@@ -561,7 +561,7 @@ class Session:
     async def _next_turn(self) -> Turn | None:
         """Start the turn of the first input that waits, if it may begin."""
         if self._queue:
-            await self._services.settle_agent(self.conversation, self.append)
+            await self._services.settle_agent(self)
         if not self._queue or self._is_stopping or self.conversation.is_deleted:
             return None
         input_id = self._queue[0]

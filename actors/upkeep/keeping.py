@@ -122,14 +122,19 @@ class SessionKeeping:
         await self._append(session_id, TitleSet(title=title))
 
     async def set_agent(self, session_ids: Sequence[str], agent: str, reason: str = "") -> None:
-        """Give sessions another agent, from their next turns on; `reason` is as of `AgentSwitched`."""
+        """Give sessions another agent, from their next turns on; `reason` is as of `AgentSwitched`.
+
+        Of those whose own is gone it is that, without one.
+        """
         if agent not in self._agents:
             known = ", ".join(sorted(self._agents))
             close = did_you_mean(agent, self._agents)
             raise NotFoundError(f"there is no agent {agent!r}; there are: {known}.{close}")
         for row in await self._rows(session_ids):
             if row.agent != agent:
-                await self._append(row.session_id, AgentSwitched(agent=agent, reason=reason))
+                is_gone = row.agent not in self._agents
+                why = reason or (f"there is no agent {row.agent!r} now" if is_gone else "")
+                await self._append(row.session_id, AgentSwitched(agent=agent, reason=why))
 
     async def leave_agent(self, agent: str) -> int:
         """Give General Assistant all sessions of a deleted agent, deleted ones too; return how many."""

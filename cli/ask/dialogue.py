@@ -20,6 +20,7 @@ from ...runtime.messages import ApprovalAnswer, ApprovalRequest
 from ..show.question_text import ANSWERED_BY, binding_asked, block, changed_question, coverage
 from ..show.question_text import question as question_text
 from ..terminal.escaping import exact, safe_line
+from ..terminal.folding import folded, size_of
 from ..terminal.keyboard import Keyboard
 from ..terminal.style import Style, counted
 from .edit_form import EditProblem, is_same
@@ -34,9 +35,13 @@ SCOPES = {
 """How long an answer may be remembered, by key."""
 
 PROMPT = "your answer: "
+BACK = "\x1b"
+"""What Esc is in a line that the terminal edits; no pattern holds it."""
 COMING_SECONDS = 2.0
 """For the other questions of an answer: each is on record before the next is asked."""
 LOOK_SECONDS = 0.1
+KEY_ROWS = 7
+"""The rows of what may be answered, of what it covers, and of the answer, at 80 columns."""
 
 Consider = Callable[[str], Awaitable[ApprovalRequest]]
 """Returns the question as it is with other arguments; raises when they are not possible."""
@@ -166,7 +171,7 @@ class Dialogue:
     Args:
         keyboard: Where the person is.
         editor: Changes the arguments.
-        request: The question, which is printed already.
+        request: The question, which is printed already; where that filled the screen, the keys say again what it is.
         style: What the screen can show.
         consider: Judges changed arguments, before they can be sent.
     """
@@ -184,6 +189,7 @@ class Dialogue:
         self._request = request
         self._style = style
         self._consider = consider
+        self._is_tall = _fills(keyboard, question_text(request))
         self._changed: ApprovalRequest | None = None
         self._draft: str | None = None
         self._refused: str | None = None
@@ -206,15 +212,12 @@ class Dialogue:
                     await self._edit()
                 case "u" if self._has_changes:
                     self._changed = self._draft = self._refused = None
-                case "d" if self._may_last:
-                    if (denial := await self._lasting_denial()) is not None:
-                        return denial
                 case None:
                     self._keyboard.write("\n")
                     return _deny("the input ended")
-                case _ if key in self._scopes:
-                    scope = self._scopes[key][0]
-                    return self._allow(scope, await self._pattern(scope))
+                case _ if key in self._scopes or (key == "d" and self._may_last):
+                    if (lasting := await self._lasting(key)) is not None:
+                        return lasting
                 case _:
                     self._keyboard.write(f"Please answer with one of {', '.join(self._keys())}.\n")
                     continue
@@ -279,6 +282,10 @@ class Dialogue:
             asked = self._asked
             covered = exact(coverage(asked.tool, binding_asked(asked, asked.arguments)))
             lines.insert(0, f"  if remembered, the answer covers {covered}")
+        if self._is_tall:
+            asked = self._asked
+            head = f"may {safe_line(asked.tool)} run? (tier: {asked.tier}; all of the question is above)"
+            lines[:0] = [self._style.paint(head, "bold"), f"  reason: {safe_line(asked.reason)}"]
         return "\n".join(lines) + "\n"
 
     # ── what is answered ─────────────────────────────────────────────────────────────────────────
@@ -293,13 +300,25 @@ class Dialogue:
         )
 
     async def _pattern(self, scope: str) -> str | None:
-        """Ask for a pattern of paths that a lasting answer is about; `None` keeps to the path of the call."""
+        """Ask for a pattern of paths that a lasting answer is about.
+
+        `None` keeps to the path of the call; `BACK` is that there is no answer yet.
+        """
         paths = binding_asked(self._asked, self._asked.arguments).paths
         if scope not in {"agent", "always"} or len(paths) != 1:
             return None
         (path,) = paths.values()
-        prompt = f"For which paths? (Enter: {exact(path)} alone; or a pattern such as notes/**) "
-        return await self._keyboard.line(prompt) or None
+        how = "or a pattern such as notes/**; Esc and Enter: back"
+        line = await self._keyboard.line(f"For which paths? (Enter: {exact(path)} alone; {how}) ")
+        return BACK if line is None or BACK in line else line or None
+
+    async def _lasting(self, key: str) -> ApprovalAnswer | None:
+        """Return the answer to remember that a key begins; `None` if the person went back."""
+        if key not in self._scopes:
+            return await self._lasting_denial()
+        scope = self._scopes[key][0]
+        pattern = await self._pattern(scope)
+        return None if pattern == BACK else self._allow(scope, pattern)
 
     async def _lasting_denial(self) -> ApprovalAnswer | None:
         scopes = "  ".join(f"[{key}] {words}" for key, (_, words) in self._scopes.items())
@@ -307,7 +326,8 @@ class Dialogue:
         if key not in self._scopes:
             return None
         scope = self._scopes[key][0]
-        pattern = await self._pattern(scope)
+        if (pattern := await self._pattern(scope)) == BACK:
+            return None
         reason = await self._keyboard.line("Why not? (Enter: without a reason) ") or ""
         return _deny(reason, scope, pattern)
 
@@ -366,3 +386,10 @@ def _deny(
     return ApprovalAnswer(
         decision="deny", reason=reason, remember=remember, pattern=pattern, answered_by=ANSWERED_BY
     )
+
+
+def _fills(keyboard: Keyboard, text: str) -> bool:
+    """Return whether a question and its keys are higher than the screen, where its head has gone when it can be answered."""
+    size = size_of(keyboard.descriptor)
+    rows = folded(text, size.columns).count("\n")
+    return rows + KEY_ROWS > size.lines

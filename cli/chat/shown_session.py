@@ -12,7 +12,7 @@ import trio
 
 from ...client.client import Client
 from ...client.link import ConnectionBroke
-from ...runtime.definitions import Preset
+from ...runtime.definitions import GENERAL_AGENT, Preset
 from ...runtime.errors import AuthError, CallboardError, ConflictError, NetworkError, NotFoundError
 from ...runtime.events import InputAccepted, MessageCompleted, Stored, TurnEnded
 from ...runtime.store.rows import SessionRow
@@ -155,9 +155,7 @@ class ShownSession:
             self._rows.write(dim(f"(all of it: {command})", "dim") + "\n")
 
     async def _look_for_agent(self, agent: str) -> str:
-        """Return the name of the agent if it is gone, and nobody has said that another goes on."""
-        if self._options.flags.agent is not None:
-            return ""
+        """Return the name of the agent if it is gone."""
         try:
             await self.client.agents.get(agent)
         except NotFoundError:
@@ -168,11 +166,14 @@ class ShownSession:
         """Have a person agree that the session goes on with another agent than the one that is gone; else keep the prompt."""
         if not self._gone_agent or self.view is None:
             return
-        try:
-            await agree_to_general(confirm, gone_from(self.view.session_id, self._gone_agent))
-        except ConflictError:
-            self._screen.keep(text)
-            raise
+        session_id, chosen = self.view.session_id, self._options.flags.agent
+        if chosen is None:
+            try:
+                await agree_to_general(confirm, gone_from(session_id, self._gone_agent))
+            except ConflictError:
+                self._screen.keep(text)
+                raise
+        await self.client.set_agent([session_id], chosen or GENERAL_AGENT)
         self._gone_agent = ""
 
     @property

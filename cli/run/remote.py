@@ -336,6 +336,10 @@ class RemoteSession:
         """Follow what happens from here on; see `Session.follow`."""
         return self._place.client.events(self.session_id)
 
+    async def set_agent(self, agent: str) -> None:
+        """See `Session.set_agent`."""
+        await self._place.client.set_agent([self.session_id], agent)
+
     async def set_budget(self, budget: Budget | None) -> None:
         """See `Session.set_budget`."""
         params = SetBudget(session_id=self.session_id, budget=budget)

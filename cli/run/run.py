@@ -332,7 +332,7 @@ class _Job:
                         yield own
                     return
             if (waited := waited + 1) == TURN_LOOKS:
-                self._view.notice("another command has the sessions for itself; this one waits")
+                self._view.remark("another command has the sessions for itself; this one waits")
             await trio.sleep(LOOK_SECONDS)
 
     def _own_place(self, choice: RunTarget) -> AbstractAsyncContextManager[RunPlace]:
@@ -351,9 +351,9 @@ class _Job:
         if self._shell is None:
             if self._result is not None:
                 self._result = self._give_answer(*self._result)
-            await door.wait_others(self._view.notice)
+            await door.wait_others(self._view.remark)
             return
-        self._view.notice(
+        self._view.remark(
             f"turns of other commands go on in the background, in process {os.getpid()}: {sessions}"
         )
         code, error = self._result or (FAILED, "" if failure is None else self._explained(failure))
@@ -429,7 +429,7 @@ class _Job:
             if not count:
                 return False
             sessions = counted(count, "delegated session")
-            self._view.notice(f"waiting for {sessions} (Ctrl-C ends them)")
+            self._view.remark(f"waiting for {sessions} (Ctrl-C ends them)")
             async for event in events:
                 if isinstance(event.event if isinstance(event, Stored) else event, InputAccepted):
                     break
@@ -506,6 +506,8 @@ class _Job:
         _, budget = self._options.flags.budgets
         if choice.session is not None:
             session = await runtime.get_session(choice.session.session_id)
+            if choice.agent != choice.session.agent:  # its own is gone, and a person agreed
+                await session.set_agent(choice.agent)
             if budget is not None:
                 await session.set_budget(budget)
             begun = []

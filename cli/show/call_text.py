@@ -78,13 +78,14 @@ class CallText:
         return [*gap, *lines]
 
 
-def how_ended(call: CallFinished) -> str:
+def how_ended(call: CallFinished, *, never_ran: bool = False) -> str:
     """Return the words behind a call's name: how it ended, where it did not succeed, and how long it ran.
 
-    A call that was denied never ran: its time is that of the question.
+    A call that was denied never ran, nor one that was cancelled at its question: its time is that of the question.
     """
     word = "" if call.status is CallStatus.SUCCESS else f" {call.status}"
-    return word if call.status is CallStatus.DENIED else f"{word} {seconds(call.duration_ms)}"
+    never_ran = never_ran or call.status is CallStatus.DENIED
+    return word if never_ran else f"{word} {seconds(call.duration_ms)}"
 
 
 def safe_code(line: str) -> str:

@@ -102,6 +102,7 @@ class Transcript:
         self._open: dict[str, CallText] = {}
         self._answered_here: set[str] = set()
         self._denied_here: set[str] = set()
+        self._asked_about: set[str] = set()
         self._is_tainted = False
         self._is_in_text = False
         self._is_thinking = False
@@ -137,6 +138,10 @@ class Transcript:
         """Print a line of callboard's own."""
         self.interrupt()
         self._line(self._style.paint(safe_line(runnable(text)), "yellow"))
+
+    def remark(self, text: str) -> None:
+        """Print a line of callboard's own that only says how it goes."""
+        self.notice(text)
 
     def advise(self, what: str, command: str) -> None:
         """Print a command of callboard's own that does something, on a line that can be copied."""
@@ -192,7 +197,7 @@ class Transcript:
             case CallStarted():
                 self._started(event.call_id)
             case ApprovalAsked() | QuestionAsked() | ChildAsks():
-                self.interrupt()
+                self._asks(event)
             case ApprovalAnswered():
                 self._answered(event)
             case QuestionAnswered(answered_by=who) if who != ANSWERED_BY:
@@ -244,6 +249,11 @@ class Transcript:
         self._cost += cost or 0.0
         self._lacks_cost = self._lacks_cost or cost is None
 
+    def _asks(self, event: ApprovalAsked | QuestionAsked | ChildAsks) -> None:
+        if isinstance(event, ApprovalAsked):
+            self._asked_about.add(event.call_id)
+        self.interrupt()
+
     def _answered(self, event: ApprovalAnswered) -> None:
         """Print what was answered elsewhere; a denial is printed with its call."""
         if event.approval_id in self._answered_here:
@@ -258,6 +268,7 @@ class Transcript:
 
     def _started(self, call_id: str) -> None:
         """Print what a program runs, unless a person here has just read it in a question."""
+        self._asked_about.discard(call_id)
         call = self._open.get(call_id)
         if call is None or not call.is_program or call_id in self._denied_here:
             return
@@ -297,7 +308,9 @@ class Transcript:
         self._calls += 1
         is_good = call.status is CallStatus.SUCCESS
         self._failed_calls += not is_good
-        head = f"{safe_line(call.name)}{how_ended(call)}"
+        never_ran = call.call_id in self._asked_about
+        self._asked_about.discard(call.call_id)
+        head = f"{safe_line(call.name)}{how_ended(call, never_ran=never_ran)}"
         said = safe_line(without_advice(call.display or _brief(call.result)))
         said = said.removeprefix(f"{known.name}: ")
         if call.status is CallStatus.DENIED:

@@ -59,6 +59,8 @@ class JsonView:
         """Say it on stderr."""
         complain(text)
 
+    remark = notice
+
     def advise(self, what: str, command: str) -> None:
         """Say it on stderr."""
         complain(f"{what}: {command}")
@@ -89,7 +91,10 @@ class SideTranscript(Transcript):
 
 
 class QuietView(Transcript):
-    """Prints callboard's own notices alone."""
+    """Prints callboard's own notices alone, without what only says how it goes."""
+
+    def remark(self, text: str) -> None:
+        """Print nothing."""
 
     def begin(
         self, session_id: str, model: str, reason: str, folder: str, begun: Sequence[Stored]

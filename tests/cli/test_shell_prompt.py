@@ -166,6 +166,20 @@ async def test_a_run_that_has_answered_ends_and_the_turns_of_others_go_on(comman
     assert sorted(await command.outcomes()) == ["answered", "cancelled"]
 
 
+async def test_a_quiet_run_says_nothing_of_the_turns_of_others(command: Command) -> None:
+    async with (
+        open_held() as server,
+        in_pipes(command, "run", "--quiet", *at(server), "Hello") as first,
+    ):
+        await server.is_asked.wait()
+        async with counting(command) as other:
+            server.out.set()
+            assert await all_of(first.stdout) == "Done.\n"
+            assert await all_of(first.stderr) == ""
+            await still_counts(other)
+    assert sorted(await command.outcomes()) == ["answered", "cancelled"]
+
+
 async def test_a_run_that_is_alone_leaves_no_process(command: Command) -> None:
     async with open_scripted_server([reply("Done."), stall("Well, ")]) as server:
         assert (await command("run", *at(server), "Hello")).code == 0

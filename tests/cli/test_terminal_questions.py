@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -176,9 +177,44 @@ async def test_ctrl_c_withdraws_the_question(command: Command) -> None:
         await terminal.type("\x03")
         assert await terminal.end() == 130
         assert "(no longer asked)" in terminal.seen
-        assert "✗ write_file cancelled" in terminal.seen
+        # No seconds: they were those of the question.
+        assert re.search(r"✗ write_file cancelled  \S", terminal.shown)
         assert "\ncancelled · " in terminal.shown.rpartition("✗ write_file")[2]
         assert (command.workspace / "a.txt").read_text() == "old\n"
+
+
+async def test_esc_at_the_pattern_goes_back_to_the_keys(command: Command) -> None:
+    async with asked(command, [OVERWRITE]) as (terminal, server):
+        await terminal.expect("your answer: ")
+        for back in ("\x1b\n", "\x04"):
+            await terminal.type("a\n")
+            await terminal.expect("Esc and Enter: back")
+            terminal.expect_from_here()
+            await terminal.type(back)
+            await terminal.expect("[y] allow")
+        await terminal.type("n\n")
+        assert await terminal.end() == 0
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+        assert "permission_denied" in str(results(server))
+    assert (await command("grants", "--json")).lines == []
+
+
+async def test_the_keys_of_a_question_that_fills_the_screen_say_again_what_it_is(
+    command: Command,
+) -> None:
+    long = ("write_file", {"path": "a.txt", "content": "".join(f"{n}\n" for n in range(40))})
+    async with asked(command, [long]) as (terminal, _):
+        await terminal.expect("your answer: ")
+        head, _, keys = terminal.shown.rpartition("39\n")
+        assert "may write_file run? (tier: workspace)" in head
+        assert "may write_file run? (tier: workspace; all of the question is above)" in keys
+        await terminal.type("n\n")
+        assert await terminal.end() == 0
+    async with asked(command, [OVERWRITE]) as (terminal, _):  # the control
+        await terminal.expect("your answer: ")
+        assert "is above)" not in terminal.seen
+        await terminal.type("n\n")
+        assert await terminal.end() == 0
 
 
 async def test_without_a_terminal_the_answer_is_no(command: Command) -> None:

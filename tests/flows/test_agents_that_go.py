@@ -19,10 +19,13 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import AgentSwitched
+from callboard.runtime.schedules.schedule import Schedule
 from callboard.runtime.wire.fields import Role
+from support.acp.editor import bare_editor, words
 from support.cli.chat_scene import READY, chatting, leave
 from support.cli.command import Command
 from support.cli.command import command as command
+from support.flows.scheduled import scheduling
 from support.gateway.configured_daemon import served
 from support.gateway.daemon_scene import open_client
 from support.portal.doors import options_of
@@ -111,6 +114,65 @@ async def test_one_that_vanished_from_the_operators_file_is_told_once(tmp_path: 
         [said] = await switches(runtime, session.session_id)
         assert (said.agent, said.reason) == ("general", "there is no agent 'late' now")
         assert await agent_of(runtime, session.session_id) == "general"
+
+
+@pytest.mark.parametrize(
+    ("late", "is_known"),
+    [
+        ('policy = "strict"', True),
+        ('tools = ["read_file"]', True),
+        ("turn_budget = { tool_calls = 3 }", True),
+        ('rules = [{ tool = "write_file", verdict = "deny" }]', True),
+        ("", False),  # nobody in this process has seen what it was
+    ],
+)
+async def test_whoever_asks_nobody_gets_no_more_than_the_agent_that_is_gone_had(
+    tmp_path: Path, late: str, is_known: bool
+) -> None:
+    options = scripted(tmp_path, *[reply("Done.")] * 2)
+    options["config"].write_text(f"[agents.late]\n{late}\n")
+    async with callboard.open_runtime(**options) as runtime:
+        session_id = (await runtime.create_session(agent="late")).session_id
+        if is_known:
+            options["config"].write_text("")
+            await runtime.reload()
+            await refuses_and_goes_on(await runtime.get_session(session_id))
+    if not is_known:
+        options["config"].write_text("")
+        async with callboard.open_runtime(**options) as runtime:
+            await refuses_and_goes_on(await runtime.get_session(session_id))
+
+
+async def refuses_and_goes_on(session: callboard.Session) -> None:
+    with pytest.raises(ConflictError, match=r"had the agent 'late', which is gone, and general"):
+        await session.run("1?")
+    with pytest.raises(ConflictError, match=rf"`callboard session agent {session.session_id} "):
+        await session.submit("2?")
+    assert await session.messages() == []
+    await session.set_agent("general")
+    assert await session.run("3?") == "Done."
+
+
+async def test_a_schedule_says_that_its_sessions_agent_is_gone(tmp_path: Path) -> None:
+    hourly = Schedule(name="hourly", prompt="Look.", every="1h", session="same", agent="late")
+    late = callboard.Settings(
+        agents={"late": Agent(name="late", policy=callboard.Preset.STRICT)},
+        schedules={"hourly": hourly},
+    )
+    async with scheduling(tmp_path, "2026-11-02T08:59", hourly, settings=late) as scene:
+        scene.wall.set("2026-11-02T09:00")
+        await scene.look()
+        await scene.settled()
+        assert len(await scene.fired("hourly")) == 1
+        await scene.runtime.reload(callboard.Settings(schedules={"hourly": hourly}))
+        scene.wall.set("2026-11-02T10:00")
+        await scene.look()
+        await trio.testing.wait_all_tasks_blocked()
+        [row] = await scene.runtime.schedules.list()
+        assert "had the agent 'late', which is gone" in row.problem
+        assert len(await scene.fired("hourly")) == 1
+        [session] = await scene.runtime.sessions()
+        assert session.agent == "late"
 
 
 async def test_a_store_that_is_opened_with_other_agents_keeps_its_own(tmp_path: Path) -> None:
@@ -385,3 +447,25 @@ async def test_a_run_names_the_agent_that_goes_on_for_one_that_is_gone(command: 
     file.write_text(before)
     done = await command("run", "-c", "-a", "general", "--model", "rehearsal", "Go.")
     assert (done.code, "there is no agent 'late' now" in done.err) == (0, True)
+
+
+async def test_an_editor_refuses_a_session_whose_agent_is_gone_until_another_is_chosen(
+    command: Command,
+) -> None:
+    file = command.home / "config" / "callboard.toml"
+    before = file.read_text()
+    command.configure('\n[agents.late]\nprompt = "Late."\ntools = ["list_directory"]\n')
+    await begins_with(command, "late")
+    file.write_text(before)
+    [row] = (await command("sessions", "--json")).lines
+    place = {"sessionId": row["session_id"], "cwd": str(command.workspace), "mcpServers": []}
+    async with bare_editor(command) as editor:
+        await editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+        await editor.ask("session/load", **place)
+        prompt = {"sessionId": row["session_id"], "prompt": words("Write the time to x.txt")}
+        refused = await editor.refused("session/prompt", **prompt)
+        assert "had the agent 'late', which is gone" in str(refused)
+        choice = {"configId": "_agent", "value": "general", "sessionId": row["session_id"]}
+        await editor.ask("session/set_config_option", **choice)
+        await editor.ask("session/prompt", **prompt)
+    assert (command.workspace / "x.txt").exists()

@@ -485,6 +485,7 @@ class Host:
             models=plan.models,
             tools=plan.registry,
             agents=self.agents,
+            gone_agents=plan.force.gone,
             budgets=self.budgets,
             channels=self.channels,
             given_options=self.given_options,

@@ -421,6 +421,18 @@ class Session:
         """
         await self._host.keeping.rename(self.session_id, title)
 
+    async def set_agent(self, agent: str) -> None:
+        """Give the session another agent, from its next turn on.
+
+        Raises:
+            NotFoundError: There is no such agent.
+
+        Example:
+            await session.set_agent("general")
+            print(await session.run("What time is it in Tokyo?"))
+        """
+        await self._host.keeping.set_agent([self.session_id], agent)
+
     async def delete(self) -> None:
         """Hide the session and all below it, and cancel their turns; `restore` takes it back.
 

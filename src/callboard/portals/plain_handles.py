@@ -173,6 +173,7 @@ class Session(Handle[embedded.Session]):
     cancel = forwarded(embedded.Session.cancel)
     set_budget = forwarded(embedded.Session.set_budget)
     rename = forwarded(embedded.Session.rename)
+    set_agent = forwarded(embedded.Session.set_agent)
     delete = forwarded(embedded.Session.delete)
     restore = forwarded(embedded.Session.restore)
     changes = forwarded(embedded.Session.changes)
