@@ -25,6 +25,8 @@ describe("the fold of events", () => {
   it("has cases to prove it", () => {
     expect(cases.sessions.length).toBeGreaterThanOrEqual(60);
     expect(cases.live.length).toBeGreaterThanOrEqual(240);
+    const types = new Set(cases.sessions.flatMap((each) => each.updates.map((update) => update.event.type)));
+    for (const each of ["turn_set_aside", "messages_deleted", "changes_undone", "approval_asked", "title_set", "attempt_charged"]) expect(types).toContain(each);
   });
 
   it.each(cases.sessions.map((each, at) => [at, each] as const))("comes to the messages of the record, session %i", (_, each) => {
