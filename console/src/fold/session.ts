@@ -172,6 +172,9 @@ export class Session {
     let position = sure.at(-1)?.position ?? 0;
     for (const row of guessed) row.position = ++position;
     this.rows = [...sure, ...guessed];
+    // A page may have an answer whose end no event has said yet.
+    const last = this.rows.at(-1);
+    if (this.live.text !== "" && last?.kind === "assistant" && last.content.startsWith(this.live.text)) this.live.clear();
   }
 
   /** Take what a page said of a gap: what it has not, the record has not. */
