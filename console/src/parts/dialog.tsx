@@ -83,7 +83,7 @@ function OneAsked({ its }: { its: NonNullable<typeof asking.value> }) {
           its.answer(answer);
         }}
       >
-        <h2 id="ask-title">{its.title}</h2>
+        <h2 id="ask-title">{shown(its.title)}</h2>
         {its.text !== undefined && <p class="said">{shown(its.text)}</p>}
         {its.lines !== undefined && its.lines.length > 0 && (
           <pre class="long" tabIndex={0}>

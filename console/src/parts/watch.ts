@@ -4,12 +4,20 @@ import * as app from "../store/app";
 
 const EVERY_MS = 2000;
 
-export function useWatch(run: () => void, deps: readonly unknown[] = []): void {
+/** One at a time: a daemon that is slow is not asked again before it has answered. */
+export function useWatch(run: () => unknown, deps: readonly unknown[] = []): void {
   const latest = useRef(run);
   latest.current = run;
   useEffect(() => {
-    const timer = setInterval(() => {
-      if (document.visibilityState === "visible" && app.link.state.peek().kind === "open") latest.current();
+    let isBusy = false;
+    const timer = setInterval(async () => {
+      if (isBusy || document.hidden || app.link.state.peek().kind !== "open") return;
+      isBusy = true;
+      try {
+        await latest.current();
+      } finally {
+        isBusy = false;
+      }
     }, EVERY_MS);
     return () => clearInterval(timer);
   }, deps);

@@ -12,6 +12,9 @@ type Request = Methods["approval/get"]["result"];
 /** A click so soon was meant for what was there before. */
 export const SETTLE_MS = 400;
 const TICK_MS = 1000;
+/** When a question came or went last: the others stand elsewhere since then, maybe under the pointer. */
+let movedAt = -SETTLE_MS;
+const moved = () => void (movedAt = performance.now());
 
 /** In the session where it was asked it wants attention at once; elsewhere it is one of a list. */
 export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; isFull?: boolean; isHere?: boolean }) {
@@ -28,25 +31,32 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
 
   useEffect(() => {
     let isOver = false;
+    moved();
     link.request("approval/get", { approval_id: row.approval_id }).then(
-      (found) => !isOver && setRequest(found),
+      (found) => {
+        if (isOver) return;
+        setRequest(found);
+        moved();
+      },
       () => undefined,
     );
     const timer = setInterval(() => setNow(Date.now()), TICK_MS);
     return () => {
       isOver = true;
       clearInterval(timer);
+      moved();
     };
   }, [row.approval_id]);
 
   const tier = (isChanging ? judged?.request.tier : null) ?? row.tier;
   const answer = async (decision: "allow" | "deny", remember?: string) => {
-    if (performance.now() - shownAt < SETTLE_MS || isBusy) return;
+    if (performance.now() - Math.max(shownAt, movedAt) < SETTLE_MS || isBusy) return;
     const changed = decision === "allow" && isChanging ? judged : null;
     if (decision === "allow" && isChanging && changed === null) return;
     const what = `${decision}:${remember ?? ""}:${changed?.json ?? ""}`;
     if (decision === "allow" && tier === "elevated" && armed !== what) {
       setArmed(what);
+      setShownAt(performance.now()); // the second half of a double click is no second press
       return;
     }
     setBusy(true);
@@ -126,7 +136,8 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
         </>
       )}
       {may("approval/resolve") ? (
-        <div class="answers">
+        // A key that is held is pressed once.
+        <div class="answers" onKeyDown={(event) => event.repeat && event.key === "Enter" && event.preventDefault()}>
           <div class="buttons">
             <button type="button" class="primary" disabled={isBusy || (isChanging && judged === null)} onClick={() => void answer("allow")}>
               {armed.startsWith("allow::") ? its.ask.allowReally : isChanging ? its.change.allow : its.ask.allow}

@@ -7,7 +7,7 @@ import { Drafts } from "./drafts";
 import * as login from "./login";
 import { route, routeOf } from "./route";
 import * as reading from "./reading";
-import { keepsContent } from "./settings";
+import { keepsContent, words } from "./settings";
 
 export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
 export type ApprovalRow = Methods["approval/list"]["result"]["approvals"][number];
@@ -47,8 +47,8 @@ export const open = signal<Session | null>(null);
 export const version = signal(0);
 /** The same, but for the text of an answer and of output that grow: what does not show these need not look each time. */
 export const revision = signal(0);
-/** Whether a tab may keep what is said, to show it at once after a reload. */
-export const mayKeep = computed(() => keepsContent.value);
+/** Whether a tab may keep what is said, to show it at once after a reload: nothing of a token that is limited, which may not export either. */
+export const mayKeep = computed(() => keepsContent.value && may("session/export"));
 export const waiting = signal<Waiting[]>([]);
 export const toast = signal<string>("");
 /** What can be done about the text that is shown, as long as it is that one. */
@@ -109,6 +109,7 @@ export function begin(): void {
     if (state.kind === "open") {
       if (firstVersion.peek() === "") firstVersion.value = link.welcome.peek()?.server.version ?? "";
       wasOpen = true;
+      if (!login.isTabOnly.peek()) login.token.value = null; // the browser has its cookie: nothing needs the token any more
       queueMicrotask(() => void connected());
     } else if (state.kind === "refused" && state.reason === "") {
       // With a token at hand, it is the cookie that the browser did not keep.
@@ -133,9 +134,12 @@ function ended(): void {
   link.stop();
   login.forget();
   drafts.clear();
+  compose.forget();
   reading.forget();
   batch(() => {
     wasEnded.value = true;
+    // With another login, which may be of somebody else, it goes out by a press alone.
+    waiting.value = waiting.value.map((each) => ({ ...each, problem: words.peek().login.ended }));
     isLoggedOut.value = true;
     open.value = null;
     sessions.value = [];
@@ -155,7 +159,10 @@ export async function leave(): Promise<void> {
   link.stop();
   await login.logOut();
   ended();
-  wasEnded.value = false;
+  batch(() => {
+    waiting.value = [];
+    wasEnded.value = false;
+  });
 }
 
 async function connected(): Promise<void> {

@@ -118,6 +118,13 @@ export function takeOut(id: string): void {
   given.value = { ...given.value, [place.value]: own.filter((each) => each.id !== id) };
 }
 
+/** The next login may be of somebody else. */
+export function forget(): void {
+  for (const each of Object.values(given.peek()).flat()) if (each.url !== "") URL.revokeObjectURL(each.url);
+  given.value = {};
+  chosen.value = {};
+}
+
 /** Take what was added, for an input that goes out. */
 export function takeFiles(): readonly GivenFile[] {
   const own = files.value;

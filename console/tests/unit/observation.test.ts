@@ -1,7 +1,7 @@
 // Servers of MCP and schedules as forms have them, and usage as bars: what is sent, and what is shown.
 import { describe, expect, it } from "vitest";
 import type { McpSettings, PinnedTool, ScheduleRow } from "../../src/protocol";
-import { changedDraft, difference, draftOf, draftsOf, fateOf } from "../../src/screens/mcp/drafts";
+import { changedDraft, difference, draftOf, draftsOf, fateOf, wordsOf } from "../../src/screens/mcp/drafts";
 import * as schedules from "../../src/screens/schedules/draft";
 import { sourcesOf, type Tool } from "../../src/screens/tools/sources";
 import { ceiling, daysOf, MAX_BARS, type Sum } from "../../src/screens/usage/days";
@@ -35,6 +35,9 @@ describe("a server of MCP", () => {
     expect(fateOf(undefined, tool())).toBe("gone");
     expect(fateOf(tool(), tool({ accepted_by: "ada" } as Partial<PinnedTool>))).toBe("same");
     expect(fateOf(tool({ description: "Sends it." }), tool())).toBe("changed");
+    for (const more of [{ title: "Say" }, { output: { type: "string" } }, { annotations: { readOnlyHint: true } }]) {
+      expect(difference(wordsOf(tool()), wordsOf(tool(more))).some((each) => each.kind === "added")).toBe(true);
+    }
     expect(fateOf(tool({ annotations: { readOnlyHint: true } } as Partial<PinnedTool>), tool())).toBe("changed");
   });
 

@@ -9,6 +9,7 @@ describe("text that is shown", () => {
   it("draws what hides or reorders it", () => {
     expect(shown("a\u202etxt.exe")).toBe("a‹U+202E›txt.exe");
     expect(shown("\u001b[31m\u200bx\u0000")).toBe("‹ESC›[31m‹U+200B›x‹U+0000›");
+    expect(shown("\u00ad\u2028\u3164\ufe00\u{e0100}")).toBe("‹U+00AD›‹U+2028›‹U+3164›‹U+FE00›‹U+E0100›");
     expect(shown("\u{e0041}")).toBe("‹U+E0041›");
     expect(shown("plain\ttext\n中文 👩‍🚒".replace("\u200d", ""))).toBe("plain\ttext\n中文 👩🚒");
   });

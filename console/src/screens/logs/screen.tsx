@@ -26,7 +26,7 @@ const KEPT = 500;
 
 export default function Logs() {
   const status = useResource(() => app.link.request("runtime/status", {}), []);
-  useWatch(() => void status.again(), []);
+  useWatch(status.again);
   return (
     <Page isWide>
       <Loaded resource={status}>{(value) => <Now status={value} />}</Loaded>
@@ -151,7 +151,8 @@ function Log() {
       // A daemon that was started again counts from the beginning.
       const isOther = tail.head < head.current;
       head.current = tail.head;
-      if (isOther && !isAgain) return void read(true);
+      // What is missing in between is read, or told.
+      if ((isOther || tail.is_cut) && !isAgain) return read(true);
       setRecords((old) => [...(isAgain ? [] : (old ?? [])), ...tail.records].slice(-KEPT));
       if (isAgain) setCut(tail.is_cut);
       setProblem("");
@@ -163,7 +164,7 @@ function Log() {
   useEffect(() => {
     if (isOpen) void read(true);
   }, [level, isOpen]);
-  useWatch(() => void read(false), [level]);
+  useWatch(() => read(false), [level]);
   const words = wanted.toLowerCase();
   const found = (records ?? []).filter((each) => words === "" || `${each.logger} ${each.message} ${each.traceback ?? ""}`.toLowerCase().includes(words)).reverse();
   return (

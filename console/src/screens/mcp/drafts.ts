@@ -58,9 +58,11 @@ export function changedDraft(settings: McpSettings, change: Partial<McpDraft>): 
 
 export type Fate = "new" | "changed" | "same" | "gone";
 
-/** What is reviewed of a tool: all that a model reads of it, as text. */
+/** What is reviewed of a tool, as text: all of which a change is a change. */
 export function wordsOf(tool: PinnedTool): string {
-  return [tool.description ?? "", JSON.stringify(tool.parameters ?? {}, null, 1)].join("\n");
+  const { title, description, parameters, output, annotations } = tool;
+  const json = (value: object | null | undefined) => (value == null ? "" : JSON.stringify(value, null, 1));
+  return [title, description, json(parameters ?? {}), json(output), json(annotations)].filter((each) => each && each !== "{}").join("\n");
 }
 
 export function fateOf(now: PinnedTool | undefined, accepted: PinnedTool | undefined): Fate {

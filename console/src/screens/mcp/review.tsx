@@ -96,7 +96,7 @@ function Tool({ tool, accepted, isChosen, toggle }: { tool: PinnedTool; accepted
           <details>
             <summary class="text">{`{…}`}</summary>
             <pre class="long" tabIndex={0}>
-              {shown(JSON.stringify(tool.parameters ?? {}, null, 2))}
+              {shown(wordsOf(tool))}
             </pre>
           </details>
         </>

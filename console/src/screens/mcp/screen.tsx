@@ -47,7 +47,7 @@ function Marks({ row }: { row: McpRow }) {
 function All() {
   const text = its.value;
   const resource = useResource(() => app.link.request("mcp/list", {}), ["tools"]);
-  useWatch(() => void resource.again());
+  useWatch(resource.again);
   return (
     <>
       <PageHead lead={text.lead}>
@@ -81,7 +81,7 @@ function One({ name }: { name: string }) {
   const resource = useResource(() => app.link.request("mcp/get", { name }), ["tools"]);
   const [offer, setOffer] = useState<Offer | null>(null);
   const [isBusy, setBusy] = useState(false);
-  useWatch(() => offer === null && void resource.again());
+  useWatch(() => offer === null && resource.again());
   const review = async () => {
     setBusy(true);
     await done(async () => setOffer(await look(name, null)));
@@ -161,10 +161,11 @@ function Actions({ row, settings, again }: { row: McpRow; settings: McpSettings;
   const login = async () => {
     await call(async () => {
       const begun = await app.link.request("mcp/login", { name }, LOOK_MS);
-      if (!begun.url) return void (app.toast.value = text.noLogin);
+      const { url = "" } = begun;
+      if (!/^https?:/i.test(url)) return void (app.toast.value = text.noLogin);
       // The whole address is shown first; what is opened by a press of its own is not blocked.
-      if ((await askFirst({ title: text.loginTitle, lines: [begun.url], action: text.loginDo })) === null) return;
-      window.open(begun.url, "_blank", "noopener,noreferrer");
+      if ((await askFirst({ title: text.loginTitle, lines: [url], action: text.loginDo })) === null) return;
+      window.open(url, "_blank", "noopener,noreferrer");
       await app.link.request("mcp/finish_login", { login: begun.login ?? "" }, LOGIN_MS);
       app.toast.value = text.loggedIn;
     });
@@ -185,14 +186,15 @@ function Actions({ row, settings, again }: { row: McpRow; settings: McpSettings;
   return <Menu label={`${words.value.turnMenu.more}: ${shown(name)}`} choices={choices} />;
 }
 
-const EMPTY: WrittenServer & { how: "form" | "paste"; json: string; chosen: string } = { how: "form", json: "", chosen: "", name: "", kind: "command", command: "", url: "", network: "", tier: "elevated" };
+const EMPTY: WrittenServer & { how: "form" | "paste"; chosen: string } = { how: "form", chosen: "", name: "", kind: "command", command: "", url: "", network: "", tier: "elevated" };
 
 function Add() {
   const text = its.value;
   const draft = useDraft("mcp", EMPTY);
   const { value, set } = draft;
+  const [json, setJson] = useState(""); // it may have keys and tokens, which no draft keeps
   const [offered, setOffered] = useState<{ server: McpDraft; offer: Offer } | null>(null);
-  const pasted = value.how === "paste" ? draftsOf(value.json, value.tier) : null;
+  const pasted = value.how === "paste" ? draftsOf(json, value.tier) : null;
   const server = value.how === "form" ? draftOf(value) : (pasted?.find((each) => each.name === value.chosen) ?? pasted?.[0] ?? null);
   const sending = useSending(async () => {
     if (server === null) throw new FieldError("json", text.noJson);
@@ -241,8 +243,8 @@ function Add() {
           </>
         ) : (
           <>
-            <Field label={text.json} hint={text.jsonHint} problem={wrong["json"] ?? (value.json.trim() !== "" && pasted === null ? text.noJson : undefined)} isRequired>
-              {(attributes) => <textarea {...attributes} class="mono" rows={8} value={value.json} onInput={(event) => set({ json: event.currentTarget.value })} />}
+            <Field label={text.json} hint={text.jsonHint} problem={wrong["json"] ?? (json.trim() !== "" && pasted === null ? text.noJson : undefined)} isRequired>
+              {(attributes) => <textarea {...attributes} class="mono" rows={8} value={json} onInput={(event) => setJson(event.currentTarget.value)} />}
             </Field>
             {pasted !== null && pasted.length > 1 && (
               <Field label={text.which}>

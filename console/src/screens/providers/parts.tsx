@@ -72,6 +72,7 @@ export function KeyForm({ provider, stored }: { provider: string; stored?(): voi
   const [origin, setOrigin] = useState("");
   useEffect(() => {
     setOrigin("");
+    setKey(""); // what was written for one provider is not sent to another one
     app.link.request("key/place", { provider }).then(
       (found) => setOrigin(found.origin),
       () => undefined, // the server says why when the key is sent

@@ -21,7 +21,7 @@ export default function Schedules({ parts }: ScreenProps) {
   const text = its.value;
   const resource = useResource(() => app.link.request("schedule/list", {}), ["schedules"]);
   const [place = "", what = ""] = parts;
-  useWatch(() => place === "" && resource.value?.schedules.some((each) => isUnderWay(each.last)) && void resource.again(), [place]);
+  useWatch(() => place === "" && resource.value?.schedules.some((each) => isUnderWay(each.last)) && resource.again(), [place]);
   const back = { href: hrefOf("schedules"), name: words.value.screens.schedules };
   if (place === "new") {
     return (
@@ -148,8 +148,8 @@ function One({ row, again, back }: { row: ScheduleRow; again(): void; back: { hr
   // Nobody tells of the end of a turn here.
   useWatch(() => {
     if (![row.last, ...(firings.value?.firings ?? [])].some(isUnderWay)) return;
-    void firings.again();
     again();
+    return firings.again();
   });
   return (
     <>

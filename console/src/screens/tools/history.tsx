@@ -22,6 +22,7 @@ const STATES = ["success", "error", "denied", "timeout", "cancelled", "interrupt
 export function History({ tool }: { tool: string }) {
   const text = its.value;
   const [state, setState] = useState("");
+  const [session, setSession] = useState("");
   const [time, setTime] = useState<Time>("week");
   const [calls, setCalls] = useState<readonly Call[] | null>(null);
   const [next, setNext] = useState<number | null>(null);
@@ -35,6 +36,7 @@ export function History({ tool }: { tool: string }) {
         limit: PAGE,
         ...(before === null ? {} : { before }),
         ...(tool === "" ? {} : { name: tool }),
+        ...(session === "" ? {} : { session_id: session }),
         ...(state === "" ? {} : { status: state as Call["status"] }),
         ...(time === "all" ? {} : { since_ms: Date.now() - DAYS[time] * DAY_MS }),
       });
@@ -49,7 +51,7 @@ export function History({ tool }: { tool: string }) {
   const isOpen = app.link.state.value.kind === "open";
   useEffect(() => {
     if (isOpen) void read(null);
-  }, [tool, state, time, isOpen]);
+  }, [tool, state, session, time, isOpen]);
   const names = [...new Set([...(tool === "" ? [] : [tool]), ...(tools.value?.tools ?? []).map((each) => each.name)])];
   return (
     <>
@@ -73,6 +75,18 @@ export function History({ tool }: { tool: string }) {
               {STATES.map((each) => (
                 <option key={each} value={each}>
                   {words.value.states[each]}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Field label={text.columns.session}>
+          {(attributes) => (
+            <select {...attributes} value={session} onChange={(event) => setSession(event.currentTarget.value)}>
+              <option value="">{text.all}</option>
+              {app.sessions.value.map((each) => (
+                <option key={each.session_id} value={each.session_id}>
+                  {shown(each.title || words.value.untitled)}
                 </option>
               ))}
             </select>

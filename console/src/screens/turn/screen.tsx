@@ -101,7 +101,7 @@ function useTurn(sessionId: string, turnId: string | null, opened: ReadonlySet<s
   const running = [...children.values()].some((each) => !each.is_over);
   useEffect(() => {
     if (isOver && !running) return;
-    const timer = setInterval(() => void read(), TICK_MS);
+    const timer = setInterval(() => document.hidden || void read(), TICK_MS);
     return () => clearInterval(timer);
   }, [isOver, running, opened]);
   const since = record?.events[0]?.at_ms;

@@ -1,0 +1,197 @@
+// @vitest-environment happy-dom
+// What must not happen by accident: a call that is allowed by a press meant for something else, a secret that is kept,
+// an input that goes out for somebody else, and a daemon that is asked though nobody looks.
+import { render } from "preact";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+type Sent = { id: number; method: string; params: Record<string, unknown> };
+class FakeSocket {
+  static last: FakeSocket;
+  onopen: (() => void) | null = null;
+  onmessage: ((message: { data: unknown }) => void) | null = null;
+  onclose: ((closed: { code: number; reason: string }) => void) | null = null;
+  sent: Sent[] = [];
+  constructor() {
+    FakeSocket.last = this;
+  }
+  send(text: string): void {
+    this.sent.push(JSON.parse(text) as Sent);
+  }
+  close(): void {}
+  answer(sent: Sent, result: unknown): void {
+    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id: sent.id, result }) });
+  }
+}
+vi.stubGlobal("WebSocket", FakeSocket);
+
+const app = await import("../../src/store/app");
+const compose = await import("../../src/store/compose");
+const { Approvals } = await import("../../src/screens/approvals");
+const { useWatch } = await import("../../src/parts/watch");
+const login = await import("../../src/store/login");
+const { KeyForm } = await import("../../src/screens/providers/parts");
+const { default: Mcp } = await import("../../src/screens/mcp/screen");
+
+const settle = async () => void (await vi.advanceTimersByTimeAsync(50));
+const sentAs = (method: string) => FakeSocket.last.sent.filter((each) => each.method === method);
+const root = () => document.getElementById("root")!;
+
+async function opened(...methods: string[]): Promise<void> {
+  app.link.start();
+  const socket = FakeSocket.last;
+  socket.onopen?.();
+  await settle();
+  socket.answer(socket.sent[0]!, { protocol: 1, server: { name: "callboard", version: "1" }, epoch: "e", seq: 0, role: "admin", limits: {}, features: [], methods });
+  await settle();
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "requestAnimationFrame", "cancelAnimationFrame", "performance"] });
+  vi.spyOn(document, "hidden", "get").mockReturnValue(false);
+  document.body.innerHTML = '<div id="root"></div>';
+  sessionStorage.clear();
+});
+afterEach(() => {
+  render(null, root());
+  app.link.stop();
+  app.approvals.value = [];
+  app.waiting.value = [];
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+describe("a question about a call", () => {
+  type Row = (typeof app.approvals.value)[number];
+  const row = (id: string, tier: string) => ({ approval_id: id, tier, session_id: "s", call_id: id, tool: id, reason: "", arguments: "{}", expires_at_ms: Date.now() + 60_000 }) as unknown as Row;
+  const allow = (tool: string) => [...document.querySelectorAll("section.ask")].find((each) => each.querySelector("h3 code")?.textContent === tool)!.querySelector<HTMLButtonElement>("button.primary")!;
+
+  async function asked(...rows: Row[]): Promise<void> {
+    await opened("approval/resolve");
+    app.approvals.value = rows;
+    render(<Approvals />, root());
+    await vi.advanceTimersByTimeAsync(1000);
+  }
+
+  it("that comes to stand under the pointer takes no click that was meant for the one before", async () => {
+    await asked(row("one", "workspace"), row("two", "workspace"));
+    allow("one").click();
+    await settle();
+    expect(sentAs("approval/resolve").map((each) => each.params["approval_id"])).toEqual(["one"]);
+    app.approvals.value = app.approvals.value.slice(1);
+    await settle();
+    allow("two").click();
+    await settle();
+    expect(sentAs("approval/resolve")).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(400);
+    allow("two").click();
+    await settle();
+    expect(sentAs("approval/resolve").map((each) => each.params["approval_id"])).toEqual(["one", "two"]);
+  });
+
+  it("about what is hard to undo is not answered by a double click, or by a key that is held", async () => {
+    await asked(row("one", "elevated"));
+    allow("one").click();
+    await settle();
+    allow("one").click();
+    await settle();
+    expect(sentAs("approval/resolve")).toHaveLength(0);
+    const held = (repeat: boolean) => allow("one").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", repeat, bubbles: true, cancelable: true }));
+    expect([held(false), held(true)]).toEqual([true, false]);
+    await vi.advanceTimersByTimeAsync(400);
+    allow("one").click();
+    await settle();
+    expect(sentAs("approval/resolve")).toHaveLength(1);
+  });
+});
+
+describe("what is kept", () => {
+  it("has nothing of a token that is limited", async () => {
+    await opened("session/list");
+    expect(app.mayKeep.value).toBe(false);
+    app.link.stop();
+    await opened("session/list", "session/export");
+    expect(app.mayKeep.value).toBe(true);
+  });
+
+  it("has the servers that somebody writes, and not the secrets of those that are pasted", async () => {
+    await opened("mcp/list", "mcp/add");
+    render(<Mcp parts={["new"]} />, root());
+    await settle();
+    const write = async (place: HTMLInputElement | HTMLTextAreaElement, text: string) => {
+      place.value = text;
+      place.dispatchEvent(new Event("input", { bubbles: true }));
+      await settle();
+    };
+    await write(root().querySelector("input[type=text]")!, "files");
+    root().querySelectorAll<HTMLInputElement>("fieldset input")[1]!.dispatchEvent(new Event("change", { bubbles: true }));
+    await settle();
+    await write(root().querySelector("textarea")!, '{"mcpServers": {"a": {"url": "https://a.example", "headers": {"Authorization": "Bearer hidden-1"}}}}');
+    expect(root().querySelector("textarea")!.value).toContain("hidden-1");
+    const kept = JSON.stringify({ ...sessionStorage });
+    expect(kept).toContain("files");
+    expect(kept).not.toContain("hidden-1");
+  });
+});
+
+describe("a secret", () => {
+  it("that logged in is needed no more once the browser has its cookie, but where it keeps none", async () => {
+    app.begin();
+    login.token.value = "secret";
+    login.isTabOnly.value = true;
+    await opened();
+    expect(login.token.value).toBe("secret");
+    app.link.stop();
+    login.isTabOnly.value = false;
+    await opened();
+    expect(login.token.value).toBeNull();
+  });
+
+  it("that was written for one provider is not in the form of another one", async () => {
+    await opened();
+    render(<KeyForm provider="one" />, root());
+    await settle();
+    const field = root().querySelector("input")!;
+    field.value = "sk-one";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    await settle();
+    render(<KeyForm provider="one" />, root());
+    await settle();
+    expect(root().querySelector("input")!.value).toBe("sk-one");
+    render(<KeyForm provider="two" />, root());
+    await settle();
+    expect(root().querySelector("input")!.value).toBe("");
+  });
+});
+
+describe("a login that ends", () => {
+  it("takes along what waits and the files that were added", async () => {
+    vi.stubGlobal("fetch", async () => ({ ok: true }));
+    compose.add([new File(["x"], "x.txt", { type: "text/plain" })]);
+    app.prompt("of the first one");
+    compose.add([new File(["x"], "y.txt", { type: "text/plain" })]);
+    expect([app.waiting.value.length, compose.files.value.length]).toEqual([1, 1]);
+    await app.leave();
+    expect([app.waiting.value.length, compose.files.value.length]).toEqual([0, 0]);
+  });
+});
+
+describe("looking again", () => {
+  it("asks one thing at a time, and nothing while the page is not in sight", async () => {
+    await opened();
+    const answers: (() => void)[] = [];
+    const Shown = () => {
+      useWatch(() => new Promise<void>((resolve) => answers.push(resolve)));
+      return null;
+    };
+    render(<Shown />, root());
+    await vi.advanceTimersByTimeAsync(7000);
+    expect(answers).toHaveLength(1);
+    answers[0]!();
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(answers).toHaveLength(2);
+    answers[1]!();
+    vi.spyOn(document, "hidden", "get").mockReturnValue(true);
+    await vi.advanceTimersByTimeAsync(7000);
+    expect(answers).toHaveLength(2);
+  });
+});
