@@ -185,6 +185,8 @@ async def test_delegated_sessions_of_a_turn_are_named_to_those_who_may_see_them(
         token = daemon.new_token("part", Role.OBSERVER, sessions=(session_id,))
         async with open_client(daemon, token) as part:
             assert (await part.turn(session_id)).delegated == ()
+            with pytest.raises(NotFoundError):
+                await part.turn(child.session_id)
         # Whoever reads on, or looks at the end once more, is told the same.
         behind = await client.turn(session_id, after_seq=record.events[-1].seq)
         assert (behind.events, behind.is_over) == ([], True)
@@ -247,10 +249,13 @@ async def test_the_end_of_the_log_is_for_administrators_and_holds_no_secret() ->
             assert [each.message for each in last.records] == ["it crashed"]
             assert last.is_cut
             assert (await client.upkeep.log(after=tail.head)).records == []
-            token = daemon.new_token("ops", Role.APPROVER)
-            async with open_client(daemon, token) as other:
-                with pytest.raises(AuthError):
-                    await other.upkeep.log()
+            for token in (
+                daemon.new_token("ops", Role.APPROVER),
+                daemon.new_token("part", Role.ADMIN, agents=("general",)),
+            ):
+                async with open_client(daemon, token) as other:
+                    with pytest.raises(AuthError):
+                        await other.upkeep.log()
     finally:
         redactor.discard(secret)
 

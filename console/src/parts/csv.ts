@@ -14,6 +14,6 @@ export function csvOf<Row>(columns: readonly Copied<Row>[], rows: readonly Row[]
 /** A text that begins like a formula would be one in a spreadsheet, whoever wrote it. */
 function cell(value: string | number | null): string {
   if (typeof value === "number" || value === null) return value === null ? "" : String(value);
-  const text = /^[=+\-@\t\r\n＝＋－＠]/.test(value) ? `'${value}` : value;
+  const text = /^[\t\r\n]|^ *[=+\-@＝＋－＠]/.test(value) ? `'${value}` : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

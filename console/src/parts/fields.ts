@@ -58,9 +58,14 @@ export interface Argument {
 /** A number that would be another one when it is read and written here. */
 const LONG_NUMBER = /\d{16}|\d[eE.][\d+-]/;
 
+const withoutTexts = (json: string): string => json.replace(/"(?:[^"\\]|\\.)*"/g, "");
+
+/** Whether a number of a JSON would be shown as another one. */
+export const hasLongNumber = (json: string): boolean => /\d{16}|\d[eE]/.test(withoutTexts(json));
+
 /** The arguments of a call to be changed; `null` if they are changed as one text, for they are no object or have long numbers. */
 export function argumentsOf(json: string): Argument[] | null {
-  if (LONG_NUMBER.test(json.replace(/"(?:[^"\\]|\\.)*"/g, ""))) return null;
+  if (LONG_NUMBER.test(withoutTexts(json))) return null;
   let value: unknown;
   try {
     value = JSON.parse(json);

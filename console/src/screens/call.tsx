@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { CallView } from "../fold/view";
 import { Icon } from "../parts/icon";
+import { hasLongNumber } from "../parts/fields";
 import { argumentRows, seconds, shown, summary } from "../parts/text";
 import { words } from "../store/settings";
 import { approvals, may, open, version } from "../store/app";
@@ -106,7 +107,7 @@ function Change({ change }: { change: ChangedCall }) {
 }
 
 export function Arguments({ json }: { json: string }) {
-  const rows = argumentRows(json);
+  const rows = hasLongNumber(json) ? null : argumentRows(json);
   if (rows === null) return <Long text={json} />;
   if (rows.length === 0) return <p class="empty">{words.value.noArguments}</p>;
   return (

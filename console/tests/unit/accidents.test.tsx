@@ -88,6 +88,13 @@ describe("a question about a call", () => {
     expect(sentAs("approval/resolve").map((each) => each.params["approval_id"])).toEqual(["one", "two"]);
   });
 
+  it("shows a long number as it is sent, and not as this page would count it", async () => {
+    const all = ['{"amount": 12345678901234567890}', '{"amount": 1e400}', '{"amount": 12}'];
+    await asked(...all.map((json, at) => ({ ...row(String(at), "workspace"), arguments: json }) as Row));
+    const shown = [...document.querySelectorAll("section.ask pre.long")].map((each) => each.textContent);
+    expect(shown).toEqual([all[0], all[1], "12"]);
+  });
+
   it("about what is hard to undo is not answered by a double click, or by a key that is held", async () => {
     await asked(row("one", "elevated"));
     allow("one").click();
