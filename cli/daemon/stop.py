@@ -15,6 +15,7 @@ import trio
 from cyclopts import Parameter
 
 from ...config.daemon_file import RunningDaemon, find_daemon
+from ...runtime.disk.data_lock import is_held_by
 from ...runtime.errors import ConflictError, NotFoundError
 from ..exit_codes import ANSWERED
 from ..parameters import Data, data_path
@@ -137,7 +138,9 @@ async def _waits_for(daemon: RunningDaemon) -> str:
 
 def _is_there(data: Path, daemon: RunningDaemon) -> bool:
     found = find_daemon(data)
-    return found is not None and found.pid == daemon.pid
+    if found is not None and found.pid == daemon.pid:
+        return True
+    return is_held_by(data, daemon.pid)  # a chat closes its store behind its door
 
 
 def _signal(daemon: RunningDaemon, number: signal.Signals = signal.SIGTERM) -> None:

@@ -28,6 +28,16 @@ def check_free(folder: Path) -> None:
         DataLock(folder).release()
 
 
+def is_held_by(folder: Path, pid: int) -> bool:
+    """Return whether a process that lives has the lock of a data folder, without taking it meanwhile."""
+    try:
+        holder = (folder / LOCK_NAME).read_bytes()[:MAX_PID_BYTES].strip()
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return holder == b"%d" % pid
+
+
 class DataLock:
     """An flock on a data folder, held until `release()` or the end of the process.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime.disk.data_lock import LOCK_NAME, DataLock
+from callboard.runtime.disk.data_lock import LOCK_NAME, DataLock, is_held_by
 from callboard.runtime.errors import ConflictError, StorageError
 
 HOLDER = """
@@ -78,3 +78,16 @@ def test_a_lock_file_that_cannot_be_one_is_named(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match=LOCK_NAME):
             DataLock(folder)
     assert (tmp_path / "target").read_text() == "precious"
+
+
+def test_who_holds_it_is_seen_without_taking_it(tmp_path: Path) -> None:
+    assert not is_held_by(tmp_path, os.getpid())
+    lock = DataLock(tmp_path)
+    assert is_held_by(tmp_path, os.getpid())
+    assert not is_held_by(tmp_path, os.getppid())
+    lock.release()
+    assert not is_held_by(tmp_path, os.getpid())
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (tmp_path / LOCK_NAME).write_text(f"{gone.pid}\n")  # as a kill leaves it
+    assert not is_held_by(tmp_path, gone.pid)
