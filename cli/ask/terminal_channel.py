@@ -93,6 +93,11 @@ class TerminalChannel(Channel):
         self._is_left = True
         self.abandon()
 
+    def hang_up(self) -> None:
+        """Leave the terminal, which is somebody else's from here on: what is typed, or its end, answers nothing."""
+        self._keyboard.is_left = True
+        self.abandon()
+
     async def wait_quiet(self) -> None:
         """Wait while a question is open."""
         if self._asking.locked():

@@ -24,7 +24,7 @@ from ...runtime.budget import Budget
 from ...runtime.channel import Channel
 from ...runtime.errors import CallboardError
 from ...runtime.turn_options import GivenCall, TurnOptions
-from ..sharing.door import Door
+from ..sharing.door import Door, end_below
 from ..sharing.own_runtime import OwnRuntime, open_own_runtime
 from .choice import RunOptions, RunTarget, shown
 
@@ -100,6 +100,20 @@ class LocalPlace:
         self.approval = runtime.approval
         self.answer = runtime.answer
         self._channel = channel
+
+    @property
+    def has_others(self) -> bool:
+        """Whether another command uses this process."""
+        return self.door.has_clients
+
+    @property
+    def ends_below(self) -> bool:
+        """Whether sessions that nobody waits for end with the run."""
+        return True
+
+    async def end_below(self, session_id: str, reason: str) -> None:
+        """End what runs below a session though no turn of it does; results are dropped, and wake nobody."""
+        await end_below(self._runtime, session_id, reason)
 
     async def create_session(self, *, agent: str, budget: Budget | None) -> Session:
         """See `Runtime.create_session`."""

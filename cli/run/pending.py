@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,9 +19,6 @@ from ...runtime.store.recovery import CUT_OFF
 from ...runtime.store.rows import ApprovalRow, CallRow, SessionRow
 from ..show.event_lines import waits
 from ..show.sessions import asked_by_models
-
-if TYPE_CHECKING:  # only a process that has the sessions has it
-    from ..sharing.door import Door
 
 MAX_WAITING = 1000
 """The most questions that are read: more than people leave unanswered."""
@@ -66,13 +62,6 @@ async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalR
     for below in above:
         above[below] = await _is_below(reader, below, session_id)
     return [row for row in waiting if above[row.session_id] and not row.same_as]
-
-
-async def only_waits(reader: StoreReader, session_id: str, door: Door | None) -> bool:
-    """Return whether a session waits for a person, and no turn of others works in this process."""
-    if not session_id or not await open_questions(reader, session_id):
-        return False
-    return door is None or not await door.at_work()
 
 
 async def running_below(reader: StoreReader, session_id: str) -> int:

@@ -128,6 +128,7 @@ async def open_remote_place(
         base_url=options.flags.base_url,
         config=options.config,
     )
+    holder: Holder | None = None
     async with AsyncExitStack() as stack:
         if is_shared:
             holder = await stack.enter_async_context(holding(own, view.notice))
@@ -148,6 +149,7 @@ async def open_remote_place(
         questions = DaemonQuestions(client, channel, nursery, view.notice)
         place = RemotePlace(client, reader, questions, options, model, confirm, wanted)
         place.has_people = channel is not None
+        place.holder = holder
         watch = partial(watch_connection, gives_up=None if place.has_people else place.left_waiting)
         nursery.start_soon(watch, client, view.notice, name="connection")
         if is_shared:
@@ -203,12 +205,37 @@ class RemotePlace:
         self.wanted = wanted
         self.approval = client.approval
         self.answer = client.answer
-        self.door: Door | None = None
+        self.holder: Holder | None = None
         self.lender: Lender | None = None
         self.has_people = True
         self.session_id = ""
         self._options = options
         self._confirm = confirm
+
+    @property
+    def door(self) -> Door | None:
+        """That of this process, if it took over."""
+        return self.holder.door if self.holder is not None else None
+
+    @property
+    def has_others(self) -> bool:
+        """Whether this process has the sessions, and another command uses it."""
+        door = self.door
+        if door is None or door.gateway is None:
+            return False
+        return len(door.gateway.daemon.connections) > 1  # one is the run's own
+
+    @property
+    def ends_below(self) -> bool:
+        """Whether sessions that nobody waits for end with the run."""
+        return self.door is not None
+
+    async def end_below(self, session_id: str, reason: str) -> None:
+        """End what runs below a session, if that is in this process; elsewhere it goes on."""
+        if (door := self.door) is not None:
+            from ..sharing.door import end_below  # few runs take over
+
+            await end_below(door.runtime, session_id, reason)
 
     def left_waiting(self) -> str:
         """Say what becomes of the turn when this command waits for the daemon no longer."""

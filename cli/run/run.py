@@ -8,12 +8,11 @@ session.prompt ──► events ──► view ──► output ──► the te
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
@@ -23,12 +22,11 @@ from ...runtime.disk.data_lock import DataInUse
 from ...runtime.errors import CallboardError, ConflictError, ValidationError
 from ...runtime.events import Event, InputAccepted, Stored, TurnEnded, TurnStarted
 from ...runtime.redaction import redact
-from ...tools.processes.process_tree import end_descendants
 from ...tools.registry import unknown_in_rules, unknown_tools
 from ..ask.gone_agent import agree_to_general
 from ..ask.pending_questions import opened_by
 from ..ask.terminal_channel import channel_at
-from ..exit_codes import FAILED, INTERRUPTED
+from ..exit_codes import FAILED
 from ..record_names import folder_here
 from ..sharing.holder import LOOK_SECONDS, running, turn_of
 from ..show.event_lines import trouble_line
@@ -46,7 +44,6 @@ from .pending import (
     check_answered,
     cut_off,
     held,
-    only_waits,
     open_calls,
     open_questions,
     put_here,
@@ -54,31 +51,21 @@ from .pending import (
     unanswered,
 )
 from .stdin import is_piped
+from .stopping import GRACE_SECONDS, EarlyEnd, stopping_signals
 
 if TYPE_CHECKING:  # whichever the run works with is imported when it opens
     from ...embedding.runtime import Session
-    from ...embedding.turn import Turn
     from ..sharing.door import Door
     from ..show.details import VerboseLines
-    from .local import LocalPlace
-    from .remote import RemotePlace, RemoteSession, RemoteTurn
+    from .remote import RemoteSession
     from .shell import Shell
+    from .stopping import RunPlace, RunTurn
 
-    RunPlace: TypeAlias = LocalPlace | RemotePlace
     RunSession: TypeAlias = Session | RemoteSession
-    RunTurn: TypeAlias = Turn[Any] | RemoteTurn
 
 
 TURN_LOOKS = 20
 """How often it is looked whether the sessions are free before the person is told why nothing happens."""
-
-GRACE_SECONDS = 2.0
-"""Time to print the summary of a cancelled turn: its reader may be stopped."""
-
-END_SECONDS = 1.0
-"""Time to see the programs gone that a second signal kills."""
-
-STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def start(options: RunOptions, data: Path | None, *, verbose: bool) -> int:
@@ -106,24 +93,18 @@ def start(options: RunOptions, data: Path | None, *, verbose: bool) -> int:
 
 
 async def _run(options: RunOptions, settings: Settings, data: Path, shell: Shell | None) -> int:
-    with trio.open_signal_receiver(*_stopping()) as signals:
+    with trio.open_signal_receiver(*stopping_signals()) as signals:
         async with trio.open_nursery() as nursery:
             job = _Job(options, settings, data, nursery, shell)
             if shell is not None:
-                nursery.start_soon(job.watch_shell, shell, name="the shell")
+                nursery.start_soon(job.stopping.watch_shell, shell, name="the shell")
             for screen in job.screens:
                 nursery.start_soon(screen.run, name="output")
-            nursery.start_soon(job.watch_signals, signals, name="signals")
+            nursery.start_soon(job.stopping.watch_signals, signals, name="signals")
             nursery.start_soon(job.watch_output, name="output lost")
             code = await job.run()
             nursery.cancel_scope.cancel(reason="the run is over")
     return code
-
-
-def _stopping() -> tuple[signal.Signals, ...]:
-    """Return the signals that stop a run: a hangup too, unless whoever started it has that ignored (nohup)."""
-    is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return STOPPING if is_nohup else (*STOPPING, signal.SIGHUP)
 
 
 class _Job:
@@ -167,11 +148,8 @@ class _Job:
 
             self._details = VerboseLines(PriceTable(settings.prices))
         self._is_answer_given = False
-        self._scope = trio.CancelScope()
-        self._turn: RunTurn | None = None
-        self._place_open: RunPlace | None = None
-        self._stopped: int | None = None
-        self._stays = self._is_interrupted = False
+        terminals = () if asking is None else (asking.descriptor,)
+        self.stopping = EarlyEnd(shell, self._channel, self._output, self._view.notice, terminals)
         self._result: tuple[int, str] | None = None
         self._session_id = ""
         self._seen = 0
@@ -180,7 +158,7 @@ class _Job:
     async def run(self) -> int:
         """Run the prompt; report errors after the output that came before them."""
         code, error = FAILED, ""
-        with self._scope:
+        with self.stopping.scope:
             try:
                 await self._converse()
                 code, error = self._result or (code, error)
@@ -191,8 +169,8 @@ class _Job:
             await self._output.drain()
             code, error = self._give_answer(code, error)
             await self._stdout.drain()
-        if self._stopped is not None:
-            code, error = self._give_answer(self._stopped, error)
+        if self.stopping.code is not None:
+            code, error = self._give_answer(self.stopping.code, error)
             with trio.move_on_after(GRACE_SECONDS):
                 await self._stdout.drain()
         if (lost := self._stdout.error) is not None:
@@ -213,7 +191,7 @@ class _Job:
 
     def _give_answer(self, code: int, error: str) -> tuple[int, str]:
         """Give the answer where it is wanted, once, behind all else; return what came of the run."""
-        code = code if self._stopped is None else self._stopped
+        code = code if self.stopping.code is None else self.stopping.code
         if self._is_answer_given:
             return code, error
         self._is_answer_given = True
@@ -258,33 +236,41 @@ class _Job:
 
     async def _converse(self) -> None:
         """Do what the run is for; `_result` is the exit code then, and what to complain about."""
-        options = self._options
         choice = await self._choose()
         if choice.remark:
             self._view.notice(choice.remark)
         if choice.gone:
             await agree_to_general(self._confirm, choice.gone)
         await self._ask_about_skills(choice)
-        async with self._place(choice) as runtime:
-            self._place_open = runtime
-            if self._channel is not None:
-                self._channel.questions = runtime
-            elif not options.has_input and choice.session is not None:
-                await check_answered(runtime.store, choice.session.session_id)
-            session = await self._session(runtime, choice)
-            left = await self._play_left(runtime, session) if choice.session is not None else []
-            if self._stopped is not None:
-                self._result = worst(left)
-                return
-            if not options.has_input:
-                self._result = await self._end_left(runtime, session, left)
-                return
-            ended = await self._play(self._turn_of(runtime, session))
-            if ended is not None and self._is_read and (advice := ADVICE.get(ended.outcome)):
-                what, rest = advice
-                self._view.advise(what, to_go_on(self._session_id, options.flags, rest))
-            verdict = worst([ended, *await self._play_left(runtime, session)])
-            self._result = self._answer.verdict(*verdict)
+        try:
+            async with self._place(choice) as runtime:
+                self.stopping.place = runtime
+                with self.stopping.own:
+                    await self._work(runtime, choice)
+        finally:
+            self.stopping.be_alone()
+
+    async def _work(self, runtime: RunPlace, choice: RunTarget) -> None:
+        """Play the turns of the run in its place."""
+        options = self._options
+        if self._channel is not None:
+            self._channel.questions = runtime
+        elif not options.has_input and choice.session is not None:
+            await check_answered(runtime.store, choice.session.session_id)
+        session = await self._session(runtime, choice)
+        left = await self._play_left(runtime, session) if choice.session is not None else []
+        if self.stopping.code is not None:
+            self._result = worst(left)
+            return
+        if not options.has_input:
+            self._result = await self._end_left(runtime, session, left)
+            return
+        ended = await self._play(self._turn_of(runtime, session))
+        if ended is not None and self._is_read and (advice := ADVICE.get(ended.outcome)):
+            what, rest = advice
+            self._view.advise(what, to_go_on(self._session_id, options.flags, rest))
+        verdict = worst([ended, *await self._play_left(runtime, session)])
+        self._result = self._answer.verdict(*verdict)
 
     def _turn_of(self, runtime: RunPlace, session: RunSession) -> RunTurn:
         """Return the turn that the run is for."""
@@ -344,9 +330,11 @@ class _Job:
 
     async def _stay(self, door: Door, failure: CallboardError | None) -> None:
         """Give the answer when turns of others run in this process, and the shell its prompt; stay as long as they run."""
+        stopping = self.stopping
         if not (sessions := await door.others_at_work()):
+            stopping.be_alone()
             return
-        self._stays = True
+        stopping.stay()
         self._tell_rest()
         if self._shell is None:
             if self._result is not None:
@@ -357,12 +345,13 @@ class _Job:
             f"turns of other commands go on in the background, in process {os.getpid()}: {sessions}"
         )
         code, error = self._result or (FAILED, "" if failure is None else self._explained(failure))
-        await self._output.drain()
+        with stopping.saying:
+            await self._output.drain()
+            code, error = self._give_answer(code, error)
+            await self._stdout.drain()
         code, error = self._give_answer(code, error)
-        await self._stdout.drain()
         complain_of(code, error)
-        self._shell.give_back(code, *([] if self._asking is None else [self._asking.descriptor]))
-        await door.serve_left()
+        await stopping.serve_left(door, code)
 
     async def _confirm(self, question: str) -> bool:
         if self._asking is None:
@@ -372,7 +361,7 @@ class _Job:
     async def _play_left(self, runtime: RunPlace, session: RunSession) -> list[TurnEnded | None]:
         """Play what was left in the session (a suspended turn, inputs that wait) until nothing is."""
         ended: list[TurnEnded | None] = []
-        while self._stopped is None:
+        while self.stopping.code is None:
             turn = await self._next_left(runtime, session)
             missed = await self._show_missed(runtime, session)
             ended += missed
@@ -429,7 +418,8 @@ class _Job:
             if not count:
                 return False
             sessions = counted(count, "delegated session")
-            self._view.remark(f"waiting for {sessions} (Ctrl-C ends them)")
+            what = "ends them" if runtime.ends_below else "leaves them at work"
+            self._view.remark(f"waiting for {sessions} (Ctrl-C {what})")
             async for event in events:
                 if isinstance(event.event if isinstance(event, Stored) else event, InputAccepted):
                     break
@@ -440,7 +430,7 @@ class _Job:
     ) -> tuple[int, str]:
         """Ask the questions that no turn waits for, play what follows, and print what is left at last."""
         session_id, channel, has_asked = session.session_id, self._channel, False
-        while self._stopped is None and (
+        while self.stopping.code is None and (
             waiting := await open_questions(runtime.store, session_id)
         ):
             if channel is None:
@@ -462,7 +452,7 @@ class _Job:
         """Show the events as they come; a slow reader of the output slows the turn, not us."""
         channel = self._channel
         async with turn:
-            self._turn = turn
+            self.stopping.turn = turn
             async for event in turn:
                 if channel is not None:
                     await channel.wait_quiet()
@@ -517,7 +507,7 @@ class _Job:
         else:
             session = await runtime.create_session(agent=choice.agent, budget=budget)
             begun = await runtime.store.events(session.session_id)
-        self._session_id = session.session_id
+        self._session_id = self.stopping.session_id = session.session_id
         reason = "not asked" if self._options.calls else choice.reason or runtime.model_reason
         view.begin(session.session_id, runtime.model, reason, self._folder(choice), begun)
         if other := await agent_taken_over(runtime.store, self._session_id, self._seen):
@@ -543,58 +533,7 @@ class _Job:
         known = await runtime.tool_names()
         return [*unknown_tools(agent, names, known), *unknown_in_rules(self._settings, known)]
 
-    # ── the ways to stop early ───────────────────────────────────────────────────────────────────
-
-    async def watch_signals(self, signals: AsyncIterator[int]) -> None:
-        """Cancel the turn at the first Ctrl-C; the second ends the process on the spot."""
-        async for _ in signals:
-            await self._interrupted()
-            return
-
-    async def watch_shell(self, shell: Shell) -> None:
-        """Do the same with a signal that only the process had that the shell waits for; stop when that was killed."""
-        while await shell.next_signal() is not None:
-            await self._interrupted()
-        if not shell.has_prompt:
-            place = self._place_open
-            if place and await only_waits(place.store, self._session_id, place.door):
-                self._exit_at_once()  # as that process was: what waits for a person is on record
-            await self._stop("the process that the shell waits for has ended", FAILED)
-
-    async def _interrupted(self) -> None:
-        if self._is_interrupted:
-            return
-        self._is_interrupted = True
-        for number in _stopping():
-            # Python's own handler: it runs even when the loop is stuck.
-            signal.signal(number, lambda *_: self._exit_at_once())
-        if os.isatty(self._output.descriptor):
-            self._output.write("\r")  # over the ^C
-        self._view.notice("cancelling… (Ctrl-C again exits at once)")
-        await self._stop("interrupted", INTERRUPTED)
-
-    def _exit_at_once(self) -> None:
-        if self._channel is not None:
-            self._channel.abandon()
-        end_descendants(END_SECONDS)
-        os._exit(INTERRUPTED)
-
     async def watch_output(self) -> None:
         """Cancel the run when nobody reads its output any more."""
         await self._stdout.wait_lost()
-        await self._stop("nobody reads the output", FAILED)
-
-    async def _stop(self, why: str, code: int) -> None:
-        if self._stopped is not None:
-            return
-        self._stopped = code
-        turn = self._turn
-        if turn is not None and turn.ended is None:
-            try:
-                await turn.cancel(why)
-                await trio.sleep(GRACE_SECONDS)
-            except CallboardError:
-                pass  # the runtime is closing, which ends the turn
-            if self._stays:
-                return  # the next signal ends the process
-        self._scope.cancel(reason=why)
+        await self.stopping.stop("nobody reads the output", FAILED)

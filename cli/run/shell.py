@@ -165,11 +165,14 @@ class Shell:
 
     async def next_signal(self) -> int | None:
         """Wait for a signal that was sent to the first process alone; `None` when that has ended."""
-        await trio.lowlevel.wait_readable(self._line)
-        try:
-            return next(iter(self._line.recv(1)), None)
-        except OSError:
-            return None
+        while True:
+            await trio.lowlevel.wait_readable(self._line)
+            try:
+                return next(iter(self._line.recv(1)), None)
+            except BlockingIOError:
+                pass  # it was woken for nothing
+            except OSError:
+                return None
 
     def give_back(self, code: int, *terminals: int) -> None:
         """Have the first process end with this code; what was its terminal and its files is left before.

@@ -136,6 +136,11 @@ class Door:
             self.ask_to_end()
 
 
+async def end_below(runtime: Runtime, session_id: str, reason: str) -> None:
+    """End what runs below a session though no turn of it does; results are dropped, and wake nobody."""
+    await host_of(runtime).tree.detached.cancel_below(session_id, session_id, reason)
+
+
 @asynccontextmanager
 async def open_door(
     runtime: Runtime,

@@ -21,10 +21,12 @@ class Keyboard:
 
     Attributes:
         descriptor: The terminal.
+        is_left: Whether it is read no more: who waits for a line waits until cancelled.
     """
 
     def __init__(self, descriptor: int, screen: Output) -> None:
         self.descriptor = descriptor
+        self.is_left = False
         self._screen = screen
 
     def write(self, text: str) -> None:
@@ -48,6 +50,8 @@ class Keyboard:
             await self._screen.drain()
             # Not a thread that reads: one that is abandoned would swallow the next answer.
             await trio.lowlevel.wait_readable(self.descriptor)
+            if self.is_left:
+                await trio.sleep_forever()
             data = os.read(self.descriptor, MAX_LINE_BYTES)
             if not data:
                 return None

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -14,8 +14,12 @@ import pytest
 import trio
 
 from callboard.config.daemon_file import RunningDaemon, find_daemon
-from callboard.providers.testing.script import reply, stall
-from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.script import Step, reply, stall
+from callboard.providers.testing.scripted_server import (
+    ScriptedRequest,
+    ScriptedServer,
+    open_scripted_server,
+)
 from support.cli.command import PATIENCE_SECONDS, Command, Terminal, at
 from support.cli.command import command as command
 from support.waits import until
@@ -111,16 +115,18 @@ async def still_counts(terminal: Terminal) -> None:
 
 @asynccontextmanager
 async def in_pipes(
-    command: Command, *words: str, environ: Mapping[str, str] | None = None
+    command: Command,
+    *words: str,
+    program: Sequence[str] = (sys.executable, "-m", "callboard"),
 ) -> AsyncGenerator[trio.Process]:
     """A command between pipes, as programs start one, in a group of its own."""
     process = await trio.lowlevel.open_process(
-        [*command.line(*words)],
+        [*program, *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=command.workspace,
-        env={**command.environ, **(environ or {})},
+        env=command.environ,
         start_new_session=True,
     )
     assert process.stdout
@@ -265,6 +271,76 @@ async def test_a_first_process_that_is_killed_ends_the_turn_and_nothing_of_other
             await first.end()
             await until(lambda: os.getsid(pid) == pid)  # it has left the terminal
             assert daemon_of(command).pid == pid
+            await still_counts(other)
+        await until_gone(pid)
+    assert sorted(await command.outcomes()) == ["cancelled", "cancelled"]
+
+
+AWAY = ("delegate", {"kind": "worker", "task": "Look around.", "wait": False})
+
+
+def away(request: ScriptedRequest) -> Step:
+    """The session below says nothing more; the one above answers at once."""
+    text = str(request.body["messages"][-1]["content"])
+    return stall("I look, ") if text == "Look around." else reply("On its way.")
+
+
+async def test_what_nobody_waits_for_ends_with_its_run_and_nothing_of_others(
+    command: Command,
+) -> None:
+    async with (
+        open_scripted_server([reply(calls=[AWAY]), away, away]) as server,
+        command.at_terminal("run", *at(server), "Go") as first,
+    ):
+        await first.expect("waiting for 1 delegated session (Ctrl-C ends them)")
+        pid = daemon_of(command).pid
+        async with counting(command) as other:
+            await first.type("\x03")
+            assert await first.end() == 130
+            assert "go on in the background" in first.seen
+            assert daemon_of(command).pid == pid
+            await still_counts(other)
+        await until_gone(pid)
+        assert len(server.requests) == 3  # its end woke nobody
+    assert sorted(await command.outcomes()) == ["answered", "cancelled", "cancelled"]
+
+
+STOPPED_READER = """
+import callboard.cli.run.stopping, sys
+from callboard.__main__ import main
+
+callboard.cli.run.stopping.GRACE_SECONDS = float(sys.argv.pop(1))
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("grace", "interrupts"), [("0.1", 1), ("1000", 2)], ids=["gives up", "second interrupt"]
+)
+async def test_an_interrupt_of_a_run_whose_reader_has_stopped_ends_nothing_of_others(
+    command: Command, grace: str, interrupts: int
+) -> None:
+    """The pipe is full, as with a paused pager, so the cancelled turn is not shown in time."""
+    flood = stall("x" * 2_000_000)
+    callboard = [sys.executable, "-c", STOPPED_READER, grace]
+    async with (
+        open_scripted_server([flood]) as server,
+        in_pipes(command, "run", *at(server), "--json", "Go", program=callboard) as first,
+    ):
+        assert first.stdout is not None
+        assert first.stderr is not None
+        await first.stdout.receive_some(1)
+        pid = daemon_of(command).pid
+        async with counting(command) as other:
+            os.kill(pid, signal.SIGINT)
+            if interrupts == 2:
+                said = await first.stderr.receive_some()
+                assert b"Ctrl-C again gives the prompt back at once" in said
+                os.kill(pid, signal.SIGINT)  # as from a terminal, which knows no time between two
+            with trio.fail_after(PATIENCE_SECONDS):
+                assert await first.wait() == 130
+            assert daemon_of(command).pid == pid
+            assert os.getsid(pid) == pid
             await still_counts(other)
         await until_gone(pid)
     assert sorted(await command.outcomes()) == ["cancelled", "cancelled"]
