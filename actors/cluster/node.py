@@ -15,7 +15,7 @@ from ...runtime.cluster.lease import LEASE_SECONDS, QUIET_SECONDS
 from ...runtime.cluster.membership import Claims, Members, Membership
 from ...runtime.cluster.nodes import Joining, Owner, Term
 from ...runtime.cluster.registry import LATE_MS, Database, Registry
-from ...runtime.errors import ConflictError, NodeFenced, NotFoundError, StorageError
+from ...runtime.errors import CallboardError, ConflictError, NodeFenced, NotFoundError, StorageError
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
 
@@ -79,9 +79,11 @@ class ClusterNode:
         self._databases = beats, claims
         self._owned: set[str] = set()
         self._open_store = open_store
-        self._fence = NodeFence(lambda: self.life, self._owned.add, beats.sql)
+        self._fence = NodeFence(lambda: self.life, self._owned.add, self._owned.discard, beats.sql)
         self._changed = trio.Event()
         self._one = trio.CapacityLimiter(1)
+        self._claiming = trio.Lock()
+        self._unrecovered: list[str] = []  # by a failure, which is tried again
         self._beating = trio.CapacityLimiter(1)
         self.node_id = joining.node_id
         self.take_over: Callable[[Sequence[str]], Awaitable[None]] = _nobody
@@ -126,15 +128,19 @@ class ClusterNode:
             raise NodeFenced("this node has lost its place in the cluster, and comes back soon")
         deadline = trio.current_time() + LEASE_SECONDS
         while True:
-            owner, claimed = await self._in_thread(
-                partial(self._registry.claim_one, life, session_id), self._one
-            )
-            if owner is None:
-                raise NotFoundError(f"There is no session {session_id}.")
-            if owner.life == life:
-                await self._take_over(claimed)
-                self._owned.add(session_id)
-                return
+            async with self._claiming:  # whoever has claimed it before recovers it first
+                if session_id in self._owned:
+                    return
+                owner, claimed = await self._in_thread(
+                    partial(self._registry.claim_one, life, session_id), self._one
+                )
+                if owner is None:
+                    raise NotFoundError(f"There is no session {session_id}.")
+                if owner.life == life:
+                    # It is on record as this node's, and yet nothing has recovered it here.
+                    await self._take_over([*claimed, *({session_id} - {*claimed})])
+                    self._owned.add(session_id)
+                    return
             # An owner that does not renew is gone, and the session this node's within a moment.
             if owner.left_ms > LATE_MS or trio.current_time() > deadline:
                 raise _elsewhere(session_id, owner)
@@ -239,22 +245,28 @@ class ClusterNode:
             self._changed = trio.Event()
             life = self.life
             try:
-                while life is not None and self._claims.are_due(self.members):
-                    claimed = await self._in_thread(
-                        partial(self._claims.next, life, self.members), self._one
-                    )
-                    await self._take_over(claimed)
-            except StorageError as error:
+                while life is not None and (
+                    self._unrecovered or self._claims.are_due(self.members)
+                ):
+                    async with self._claiming:
+                        claimed = await self._in_thread(
+                            partial(self._claims.next, life, self.members), self._one
+                        )
+                        await self._take_over(claimed)
+            except CallboardError as error:
                 logger.error("sessions of other nodes are not claimed yet: %s", error)
                 await trio.sleep(AGAIN_SECONDS)
                 self._changed.set()
 
     async def _take_over(self, session_ids: Sequence[str]) -> None:
         """Recover sessions that the database has given to this node; only then they are its own here."""
-        if not session_ids:
+        taken = [*self._unrecovered, *(set(session_ids) - {*self._unrecovered})]
+        if not taken:
             return
-        logger.info("%d sessions of nodes that are gone are taken over", len(session_ids))
-        await self.take_over(session_ids)
+        logger.info("%d sessions of nodes that are gone are taken over", len(taken))
+        self._unrecovered = taken
+        await self.take_over([name for name in taken if name not in self._owned])
+        self._unrecovered = []
 
     async def _in_thread(
         self, work: Callable[[], _Result], limiter: trio.CapacityLimiter

@@ -85,7 +85,7 @@ def _registry(store: str | None, config: Config) -> Generator[Registry]:
     check_driver()
     from ...runtime.cluster.postgres import PostgresDatabase  # behind the check for its driver
 
-    database = PostgresDatabase(address_of(url))
+    database = PostgresDatabase(address_of(url, may_hold_password=False))
     try:
         yield Registry(database)
     finally:

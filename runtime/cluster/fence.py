@@ -6,7 +6,7 @@ was fenced, or does not own a session. Then the commit is made again, and here i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -23,14 +23,20 @@ class NodeFence:
     Args:
         life: Returns the node's present term.
         own: Is told of each session that a commit of this node makes.
+        disown: Is told of those among them that turned out to be another node's.
         sql: The words of the database.
     """
 
     def __init__(
-        self, life: Callable[[], Term | None], own: Callable[[str], None], sql: ClusterSql
+        self,
+        life: Callable[[], Term | None],
+        own: Callable[[str], None],
+        disown: Callable[[str], None],
+        sql: ClusterSql,
     ) -> None:
         self._life = life
         self._own = own
+        self._disown = disown
         is_mine = f"node_id = ? and term = ? and {UP}"
         held = f"select 1 from nodes where {is_mine} and lease_until_ms > {sql.now} {sql.shared}"
         owned = "from owners where session_id in (select value from json_each(?)) and node_id = ? and term = ?"
@@ -38,6 +44,14 @@ class NodeFence:
         self._owned = f"select session_id {owned}"
         self._expects_held = f"select as_expected((select count(*) from ({held}) held), 1)"
         self._expects_owned = f"select as_expected((select count(*) {owned}), ?)"
+        listed = "o.session_id in (select value from json_each(?))"
+        self._lock = (
+            f"select o.session_id from owners o where {listed} order by o.session_id {sql.locked}"
+        )
+        self._others = (
+            f"select o.session_id from owners o join nodes n on n.node_id = o.node_id and n.term = o.term"
+            f" where {listed} and n.{UP} and not (o.node_id = ? and o.term = ?)"
+        )
         self._renew = (
             f"update nodes set lease_until_ms = {sql.now} + {LEASE_MS} where {is_mine} returning 1"
         )
@@ -60,6 +74,7 @@ class NodeFence:
         """
         life = self._life()
         if life is None:
+            self._forget(created)
             return dict.fromkeys(session_ids, _fenced())
         listed = msgspec.json.encode(session_ids).decode()
         if expects:
@@ -67,14 +82,40 @@ class NodeFence:
             self._own_new(connection, life, created)
             connection.execute(self._expects_owned, (listed, *life, len(session_ids)))
             return {}
-        is_held = connection.execute(self._held, tuple(life)).fetchone() is not None
-        # A lease that ran out, and that nobody has fenced, is renewed: here, since a commit that waited for
-        # the database comes before the next renewal.
-        if not is_held and connection.execute(self._renew, tuple(life)).fetchone() is None:
+        if not self._holds(connection, life):
+            self._forget(created)
             return dict.fromkeys(session_ids, _fenced())
         self._own_new(connection, life, created)
         owned = {name for (name,) in connection.execute(self._owned, (listed, *life)).fetchall()}
+        self._forget(created.keys() - owned)
         return {name: _not_owned(name) for name in session_ids if name not in owned}
+
+    def check_purge(
+        self, connection: SqlConnection, session_ids: Sequence[str]
+    ) -> ConflictError | None:
+        """Return why sessions may not be removed in this transaction: a node that lives owns one of them."""
+        life = self._life()
+        if life is None or not self._holds(connection, life):
+            return _fenced()
+        listed = msgspec.json.encode(session_ids).decode()
+        connection.execute(self._lock, (listed,)).fetchall()  # nobody claims them meanwhile
+        found = connection.execute(self._others, (listed, *life)).fetchone()
+        return None if found is None else _not_owned(found[0], "removed")
+
+    def _holds(self, connection: SqlConnection, life: Term) -> bool:
+        """Whether the node may write until the transaction ends.
+
+        A lease that ran out, and that nobody has fenced, is renewed: here, since a commit that waited for the
+        database comes before the next renewal.
+        """
+        return (
+            connection.execute(self._held, tuple(life)).fetchone() is not None
+            or connection.execute(self._renew, tuple(life)).fetchone() is not None
+        )
+
+    def _forget(self, session_ids: Iterable[str]) -> None:
+        for session_id in session_ids:
+            self._disown(session_id)
 
     def _own_new(
         self, connection: SqlConnection, life: Term, created: Mapping[str, str | None]
@@ -95,7 +136,7 @@ def _fenced() -> ConflictError:
     )
 
 
-def _not_owned(session_id: str) -> ConflictError:
+def _not_owned(session_id: str, done: str = "stored") -> ConflictError:
     return ConflictError(
-        f"Nothing was stored: session {session_id} belongs to another node.", kind="owner"
+        f"Nothing was {done}: session {session_id} belongs to another node.", kind="owner"
     )

@@ -29,6 +29,7 @@ POSTGRES = ClusterSql(
     is_settled=f"clock_timestamp() > {_UP_SINCE}",
     shared="for share",
     skip_locked="for update of o skip locked",
+    locked="for update of o",
     one_of="{column} = any(?)",
     tell=f"select pg_notify('{CHANNEL}', '')",
 )

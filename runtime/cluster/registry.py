@@ -64,6 +64,7 @@ class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
             may have forgotten renewals that it has granted.
         shared: Locks a row against being changed until the transaction ends.
         skip_locked: Locks the rows of `o` that nobody else holds.
+        locked: Locks the rows of `o`, and waits for whoever holds them.
         one_of: Whether a column is in the list that is the next value, as a condition.
         tell: Tells all nodes that one has changed, once the transaction has ended.
     """
@@ -74,6 +75,7 @@ class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
     skip_locked: str
     one_of: str
     tell: str = ""
+    locked: str = ""
 
     def listed(self, column: str) -> str:
         """Return the condition that a column is in the list which is the next value."""
@@ -129,7 +131,8 @@ class Registry:
                 " url = excluded.url, version = excluded.version, capacity = excluded.capacity,"
                 " roots = excluded.roots, started_at_ms = excluded.started_at_ms,"
                 " lease_until_ms = excluded.lease_until_ms"
-                f" where nodes.state in ('fenced', 'ended') or nodes.lease_until_ms <= {self._sql.now}"
+                " where nodes.state in ('fenced', 'ended')"
+                f" or (nodes.lease_until_ms <= {self._sql.now} and {self._sql.is_settled})"
                 " returning term",
                 (node.node_id, *values, LEASE_MS),
             )

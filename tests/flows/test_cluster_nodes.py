@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 import psycopg
@@ -31,6 +32,7 @@ from callboard.runtime.errors import (
     ConflictError,
     NodeFenced,
     NotFoundError,
+    StorageError,
     ValidationError,
 )
 from callboard.runtime.events import TitleSet
@@ -123,18 +125,52 @@ async def test_an_input_that_waits_is_answered_by_the_node_that_takes_over(
     async with opened(url, "b", tmp_path, "Two.") as b:
         async with opened(url, "a", tmp_path) as a:
             session = await a.create_session()
-            # As a crash would leave it: on record, and no turn has begun.
-            database = PostgresDatabase(address_of(url))
-            database.rows(
-                "insert into inputs (session, input_id, source) select id, 'input_1', 'person'"
-                " from sessions where session_id = ?",
-                (session.session_id,),
-            )
-            database.close()
+            leave_waiting(url, session.session_id)
         with trio.fail_after(WAIT_SECONDS):
             await trio.lowlevel.checkpoint()
             while not node_of(b).owns(session.session_id):  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
                 await trio.sleep(0.05)
+
+
+def leave_waiting(url: str, session_id: str) -> None:
+    """Put an input on record that nobody has begun, as a crash would leave it."""
+    database = PostgresDatabase(address_of(url))
+    database.rows(
+        "insert into inputs (session, input_id, source) select id, 'input_1', 'person'"
+        " from sessions where session_id = ?",
+        (session_id,),
+    )
+    database.close()
+
+
+async def test_who_asks_for_a_session_that_is_being_taken_over_waits_until_it_is_recovered(
+    url: str, tmp_path: Path
+) -> None:
+    async with opened(url, "b", tmp_path, "Two.") as b:
+        node, began, may_end = node_of(b), trio.Event(), trio.Event()
+        recover, taken = node.take_over, list[tuple[str, ...]]()
+
+        async def slowly(session_ids: Sequence[str]) -> None:
+            taken.append(tuple(session_ids))
+            began.set()
+            await may_end.wait()
+            if len(taken) == 1:
+                raise StorageError("the database went away")
+            await recover(session_ids)
+
+        node.take_over = slowly
+        async with opened(url, "a", tmp_path) as a:
+            session_id = (await a.create_session()).session_id
+            leave_waiting(url, session_id)
+        with trio.fail_after(WAIT_SECONDS):
+            await began.wait()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(node.claim, session_id)
+                await trio.testing.wait_all_tasks_blocked()
+                assert not node.owns(session_id)
+                may_end.set()
+        assert node.owns(session_id)
+        assert taken == [(session_id,)] * 2  # tried again, and once only
 
 
 async def test_a_session_of_nobody_is_not_found(url: str, tmp_path: Path) -> None:
@@ -189,6 +225,12 @@ async def test_a_node_needs_a_database(tmp_path: Path) -> None:
             settings=callboard.Settings(cluster=ClusterSettings(node="a")),
         ):
             pass
+
+
+def test_a_password_in_the_arguments_is_refused() -> None:
+    with pytest.raises(ValidationError, match="holds a password") as refused:
+        status(store="postgresql://me:hunter2@db/callboard")
+    assert "hunter2" not in str(refused.value)
 
 
 async def test_nodes_are_listed_and_drained(

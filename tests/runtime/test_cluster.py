@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from callboard.runtime.cluster.lease import OwnLease
@@ -10,7 +11,7 @@ from callboard.runtime.cluster.nodes import Joining, Term
 from callboard.runtime.cluster.placement import SLOTS, Placement, rank, slot_of
 from callboard.runtime.cluster.registry import MAX_CLAIM, Registry
 from callboard.runtime.errors import ConflictError, StorageError
-from support.cluster.played_database import PlayedDatabase
+from support.cluster.played_database import SQLITE, PlayedDatabase
 
 
 class Cluster:
@@ -127,6 +128,20 @@ def test_two_nodes_with_one_name_are_one_too_many(cluster: Cluster) -> None:
         cluster.node("a")
     cluster.wait(0.4, a)
     cluster.wait(1.6)  # the first one is gone
+    assert cluster.node("a").life == Term("a", 2)
+
+
+def test_a_name_is_not_taken_over_while_the_database_may_have_forgotten_renewals(
+    cluster: Cluster,
+) -> None:
+    cluster.node("a")
+    cluster.wait(2)
+    cluster.database.sql = msgspec.structs.replace(SQLITE, is_settled="false")
+    cluster.registry = Registry(cluster.database)
+    with pytest.raises(ConflictError, match="already, at http://a"):
+        cluster.node("a")
+    cluster.database.sql = SQLITE
+    cluster.registry = Registry(cluster.database)
     assert cluster.node("a").life == Term("a", 2)
 
 

@@ -14,7 +14,7 @@ from callboard.runtime.cluster.nodes import Joining, Term
 from callboard.runtime.cluster.postgres import POSTGRES, PostgresDatabase
 from callboard.runtime.cluster.registry import Registry
 from callboard.runtime.errors import ConflictError, StorageError
-from callboard.runtime.events import SessionCreated, TitleSet
+from callboard.runtime.events import SessionCreated, SessionDeleted, TitleSet
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.postgres.address import address_of
 from callboard.runtime.store.postgres.store import open_postgres_store
@@ -48,7 +48,7 @@ async def writing(url: str, node: str) -> AsyncGenerator[Writer]:
     database = PostgresDatabase(address_of(url))
     own: set[str] = set()
     lives: list[Term] = []
-    fence = NodeFence(lambda: lives[0], own.add, POSTGRES)
+    fence = NodeFence(lambda: lives[0], own.add, own.discard, POSTGRES)
     store = await open_postgres_store(url, fence=fence)
     try:
         registry = Registry(database)
@@ -103,6 +103,35 @@ async def test_a_fenced_node_has_everything_refused() -> None:
             row = await a.store.session("one")
             assert row is not None
             assert row.head_seq == 1
+
+
+async def test_a_session_that_another_node_has_is_not_ones_own_for_trying_to_make_it() -> None:
+    needs_postgres()
+    with new_database() as url:
+        async with writing(url, "a") as a, writing(url, "b") as b:
+            await a.make("one")
+            refused = await b.make("one")
+            assert isinstance(refused, ConflictError)
+            assert refused.kind == "owner"
+            assert (a.own, b.own) == ({"one"}, set())
+
+
+async def test_a_session_is_purged_by_its_owner_and_by_anybody_once_that_is_gone() -> None:
+    needs_postgres()
+    with new_database() as url:
+        async with writing(url, "a") as a, writing(url, "b") as b:
+            for name in ("one", "two"):
+                await a.make(name)
+                await a.store.commit([Append(name, (SessionDeleted(),))])
+            with pytest.raises(ConflictError, match="removed: session one belongs to another node"):
+                await b.store.purge(["one"])
+            assert await a.store.session("one") is not None
+            assert len(await a.store.purge(["one"])) == 1
+            a.registry.leave(a.life)
+            with pytest.raises(ConflictError, match="was away for longer than its lease"):
+                await a.store.purge(["two"])
+            assert len(await b.store.purge(["two"])) == 1
+            assert b.registry._rows("select * from owners") == []
 
 
 async def test_a_commit_renews_a_lease_that_ran_out_and_that_nobody_fenced() -> None:

@@ -435,6 +435,9 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(url: str) -> None:
         ("postgresql://me@db:port/callboard", "not a URL"),
         ("postgresql://me:hunter2@db/callboard", "holds a password.*PGPASSFILE"),
         ("postgresql://me@db/callboard?password=hunter2", "holds a password.*PGPASSFILE"),
+        ("postgresql://me@db/callboard?passw%6frd=hunter2", "holds a password.*PGPASSFILE"),
+        ("postgresql://me@db/callboard?sslpassword=hunter2", "holds a password.*PGPASSFILE"),
+        ("postgresql://me:hunter2/3@db/callboard", "not a URL"),
     ],
 )
 def test_a_wrong_address_is_refused_in_words(url: str, words: str) -> None:
@@ -443,6 +446,10 @@ def test_a_wrong_address_is_refused_in_words(url: str, words: str) -> None:
     assert "hunter2" not in str(caught.value)
     good = address_of("postgresql://me@db:5433/callboard?sslmode=require", may_hold_password=False)
     assert good.name == "postgresql://db:5433/callboard"
+    several = address_of("postgresql://me@a:5432,[::1]:5433/callboard", may_hold_password=False)
+    assert several.name == "postgresql://a:5432,[::1]:5433/callboard"
+    hidden = address_of("postgresql://me:x@db/callboard?passw%6frd=y&sslmode=require").public_url
+    assert hidden == "postgresql://me@db/callboard?sslmode=require"
 
 
 async def refused(url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -9,6 +10,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from ...errors import ValidationError
 
 SCHEMES = ("postgresql", "postgres")
+
+SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret"})
+"""Options of an address that are secrets."""
+
+_HOST = r"(?:[^\s:,@\[\]]*|\[[0-9a-fA-F:.]+\])(?::\d*)?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
 
 
 class DatabaseAddress(NamedTuple):
@@ -31,7 +38,7 @@ class DatabaseAddress(NamedTuple):
             return self.url
         parts = urlsplit(self.url)
         user, _, host = parts.netloc.rpartition("@")
-        options = [each for each in parts.query.split("&") if not each.startswith("password=")]
+        options = [each for each in parts.query.split("&") if _option(each) not in SECRETS]
         netloc = f"{user.partition(':')[0]}@{host}" if user else host
         return urlunsplit(parts._replace(netloc=netloc, query="&".join(options)))
 
@@ -71,15 +78,21 @@ def address_of(url: str, *, may_hold_password: bool = True) -> DatabaseAddress:
         )
     try:
         parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
+    except ValueError:
+        parts = None
+    # Behind the last @, as libpq has it: several hosts, each with its port.
+    hosts = parts.netloc.rpartition("@")[2] if parts is not None else ""
+    if parts is None or not _HOSTS.fullmatch(hosts):
+        # What is wrong may be a password with a character that ends the host, so nothing of it is said.
         raise ValidationError(
-            f"The address of the store is not a URL: {error}.", field="store"
-        ) from error
+            "The address of the store is not a URL: postgresql://USER@HOST:PORT/DATABASE is one. Other "
+            "characters than letters and digits are written as %XX in it.",
+            field="store",
+        )
     database = unquote(parts.path.lstrip("/"))
-    name = f"postgresql://{parts.hostname or ''}{f':{port}' if port else ''}/{database}"
-    options = [each.partition("=") for each in parts.query.split("&") if each]
-    password = parts.password or next((value for key, _, value in options if key == "password"), "")
+    name = f"postgresql://{hosts}/{database}"
+    options = [each for each in parts.query.split("&") if _option(each) in SECRETS]
+    password = parts.password or next((each.partition("=")[2] for each in options), "")
     if password and not may_hold_password:
         raise ValidationError(
             f"The address of the store {name} holds a password, which others could read. Leave it out, "
@@ -88,3 +101,8 @@ def address_of(url: str, *, may_hold_password: bool = True) -> DatabaseAddress:
             field="store",
         )
     return DatabaseAddress(url, name, unquote(password))
+
+
+def _option(text: str) -> str:
+    """Return the name of an option of the query, as libpq reads it."""
+    return unquote(text.partition("=")[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from ...errors import ConflictError, StorageError
@@ -11,6 +12,8 @@ from ...events import SessionCreated, Stored
 from ..ledger import Done, Ledger, PreparedAppend, Projections, wall_clock_ms
 from ..rows import CommitResult, Refusal
 from ..tables.connection import SqlConnection
+from ..tables.lists import names
+from ..tables.purge import purge_sessions
 from .address import DatabaseAddress
 from .connection import PostgresConnection
 from .schema import LOCK
@@ -48,6 +51,12 @@ class Fence(Protocol):
                 `as_expected` where nothing can be written, and return nothing. The commit is then made again
                 without this.
         """
+        ...
+
+    def check_purge(
+        self, connection: SqlConnection, session_ids: Sequence[str]
+    ) -> ConflictError | None:
+        """Return why sessions may not be removed in this transaction, or `None`."""
         ...
 
 
@@ -101,7 +110,21 @@ class PostgresLedger(Ledger):
     def purge(self, session_ids: Sequence[str]) -> list[Stored]:
         """See `Store.purge`."""
         self._postgres.forget()
-        return super().purge(session_ids)
+        at_ms, check = self._now_ms(), partial(self._admit_purge, session_ids)
+        return self.keep_up(
+            lambda connection: purge_sessions(connection, session_ids, at_ms, check)
+        )
+
+    def _admit_purge(self, session_ids: Sequence[str], connection: SqlConnection) -> None:
+        """Raise `ConflictError` if another node owns one of these sessions; else nobody owns them any more."""
+        if self._fence is not None and (
+            refused := self._fence.check_purge(connection, session_ids)
+        ):
+            raise refused
+        connection.execute(
+            "delete from owners where session_id in (select value from json_each(?))",
+            (names(list(session_ids)),),
+        )
 
     def _transact(self, entries: Sequence[PreparedAppend | Refusal]) -> list[CommitResult]:
         """Store appends; make the commit again where it did nothing, and only there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import ConflictError
@@ -37,17 +37,22 @@ _KEYS = "select id from sessions where session_id in (select value from json_eac
 
 
 def purge_sessions(
-    connection: SqlConnection, session_ids: Sequence[str], at_ms: int
+    connection: SqlConnection,
+    session_ids: Sequence[str],
+    at_ms: int,
+    check: Callable[[SqlConnection], None] = lambda _: None,
 ) -> list[Stored]:
     """Remove sessions in one transaction; return for each the event that clients get.
 
-    Raises `ConflictError`, having removed nothing, if one of them is not deleted. Only the fact that they
+    Raises `ConflictError`, having removed nothing, if one of them is not deleted, or `check` raises it inside
+    the transaction. Only the fact that they
     are gone stays. Freed pages are overwritten, so the file keeps nothing of what was said; the index
     keeps single words until its next merge.
     """
     connection.execute("pragma secure_delete = true")
     connection.execute("begin immediate")
     try:
+        check(connection)
         keys = connection.execute(_KEYS, (names(list(session_ids)),)).fetchall()
         for table in LOOKED_THROUGH:
             connection.execute(
