@@ -36,7 +36,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
       (found) => {
         if (isOver) return;
         setRequest(found);
-        moved();
+        if (found.origin) moved(); // its line moves the buttons
       },
       () => undefined,
     );

@@ -106,6 +106,12 @@ test("tools are listed by their source, and the history of calls is filtered", a
   await page.getByLabel("State").selectOption("cancelled");
   await page.locator(".tool-rows summary", { hasText: "cancelled" }).first().click();
   await looks(page, "tools-history", true);
+  await page.getByLabel("State").selectOption("");
+  await page.getByLabel("Session", { exact: true }).selectOption({ label: "Question 1 of that day" });
+  await page.getByText("No call is like that").waitFor();
+  await page.getByLabel("Session", { exact: true }).selectOption({ label: "timeline please" });
+  await page.locator(".tool-rows summary").first().waitFor();
+  await page.getByLabel("State").selectOption("cancelled");
   await page.getByLabel("Tool", { exact: true }).selectOption("list_directory");
   await page.getByText("No call is like that").waitFor();
   await close();
