@@ -266,6 +266,19 @@ async def _persist(store: Store, text: str) -> None:
         return
 
 
+async def test_a_commit_whose_statements_the_database_has_forgotten_is_made_again(url: str) -> None:
+    async with opened(url) as store:
+        await put(store, CREATED)
+        for number in range(4):
+            await put(store, said(str(number)))
+        writer = store._ledger._postgres.raw  # type: ignore[attr-defined]
+        writer.execute(
+            b"do $$ begin execute 'deallocate all'; end $$"
+        )  # psycopg does not learn of it
+        await put(store, said("again"))
+        assert await seqs(store) == list(range(1, 7))
+
+
 async def test_without_a_fence_one_callboard_writes(url: str) -> None:
     async with opened(url):
         with pytest.raises(

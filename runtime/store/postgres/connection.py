@@ -402,6 +402,13 @@ class PostgresConnection:
         """Forget the rows of sessions: they are read again."""
         self._known.clear()
 
+    def prepare_again(self) -> None:
+        """Forget which statements are prepared: the database does not have one of them."""
+        try:
+            self._pg.execute("deallocate all", prepare=False)
+        except psycopg.Error as error:
+            raise trouble(self._address.name, error) from error
+
     # ── opening and closing ──────────────────────────────────────────────────────────────────────
 
     def open_again(self, seconds: float, is_over: Callable[[], bool]) -> None:

@@ -17,7 +17,7 @@ from ..tables.purge import purge_sessions
 from .address import DatabaseAddress
 from .connection import PostgresConnection
 from .schema import LOCK
-from .trouble import DatabaseLost, Unexpected, another_writes
+from .trouble import DatabaseLost, NotPrepared, Unexpected, another_writes
 
 AWAY_SECONDS = 60.0
 """How long a commit waits for a database that is away: sessions stand still meanwhile, and a restart takes less."""
@@ -105,6 +105,7 @@ class PostgresLedger(Ledger):
             except (DatabaseLost, Unexpected) as error:
                 if isinstance(error, DatabaseLost) and (attempt or not self._postgres.is_lost):
                     raise
+                self._look_anew(error)
         raise self._busy()
 
     def purge(self, session_ids: Sequence[str]) -> list[Stored]:
@@ -140,8 +141,8 @@ class PostgresLedger(Ledger):
                 finally:
                     if self._connection.in_transaction:
                         self._connection.execute("rollback")
-            except Unexpected:
-                self._postgres.forget()
+            except Unexpected as error:
+                self._look_anew(error)
             except DatabaseLost:
                 self._connect_again()
                 if results is not None and self._is_stored(projections):
@@ -201,6 +202,12 @@ class PostgresLedger(Ledger):
         except ConflictError as error:
             self._postgres.close()
             raise StorageError(str(error)) from error
+
+    def _look_anew(self, error: Exception) -> None:
+        """Take nothing for granted that was known before a commit failed."""
+        self._postgres.forget()
+        if isinstance(error, NotPrepared):
+            self._postgres.prepare_again()
 
     def _busy(self) -> StorageError:
         return StorageError(

@@ -17,6 +17,12 @@ class Unexpected(Exception):
     """A commit took something for granted that is otherwise, and did nothing."""
 
 
+class NotPrepared(StorageError, Unexpected):
+    """The database has no such prepared statement any more: nothing was done, and it is prepared again."""
+
+    retryable = True
+
+
 UNEXPECTED = "CB001"
 """The state that the function `as_expected` raises."""
 
@@ -35,6 +41,8 @@ def trouble(name: str, error: psycopg.Error) -> Exception:
     said = _first_line(error)
     if state == UNEXPECTED or state in _AGAIN:
         return Unexpected(said)
+    if state == "26000":
+        return NotPrepared(f"{name} has forgotten a statement: {said}. Try again.")
     if state == "22003":
         return OverflowError(said)
     if state in {"53100", "53200"} or "No space left" in said:
