@@ -333,6 +333,7 @@ ALONE: dict[str, str] = {
         cli/acp/options: MAX_MODELS
         cli/approvals/answers: MAX_ALSO_WAITING MAX_DEPTH
         cli/approvals/list: MAX_ARGUMENT_CHARS MAX_LISTED
+        cli/ask/dialogue: KEY_ROWS
         cli/ask/edit_form: MIN_LONG_CHARS
         cli/ask/editing: MAX_EDITED_BYTES
         cli/ask/skills: MAX_ASKED MAX_SHOWN_LINES
