@@ -268,11 +268,11 @@ class UntilLeft:
     ) -> bool | None:
         self._exchange.forget_stream()
         if isinstance(error, trio.Cancelled):
-            return await self._manager.__aexit__(kind, error, traceback)
+            return await self._manager.__aexit__(kind, error, traceback)  # noqa: ASYNC102  the nursery's own end
         has_left = isinstance(error, ClientLeft)
         self._exchange.has_left |= has_left
         self._nursery.cancel_scope.cancel(reason="the answer is complete")
-        await self._manager.__aexit__(None, None, None)
+        await self._manager.__aexit__(None, None, None)  # noqa: ASYNC102  the nursery's own end
         return has_left  # what else the block raised is its own, without a group around it
 
 
@@ -296,9 +296,11 @@ class Streaming:
         try:
             self._stream = await self._exchange.begin_stream(nursery, *begin)
         except BaseException as error:
-            if not await self._block.__aexit__(type(error), error, error.__traceback__):
+            exit_block = self._block.__aexit__
+            if not await exit_block(type(error), error, error.__traceback__):  # noqa: ASYNC102  the nursery's own end
                 raise
-            raise ClientLeft("the client left before its answer began") from None
+            # The nursery took its own cancellation, for the client had left.
+            raise ClientLeft("the client left before its answer began") from None  # noqa: ASYNC104
         return self._stream
 
     async def __aexit__(
@@ -309,12 +311,13 @@ class Streaming:
     ) -> bool | None:
         if error is None:  # a failed stream is not ended whole
             try:
-                await self._exchange.end_stream(self._stream)
+                await self._exchange.end_stream(self._stream)  # noqa: ASYNC102  within the block, which is cancelled as a whole
             except BaseException as late:
-                if await self._block.__aexit__(type(late), late, late.__traceback__):
-                    return True
+                exit_block = self._block.__aexit__
+                if await exit_block(type(late), late, late.__traceback__):  # noqa: ASYNC102  the nursery's own end
+                    return True  # noqa: ASYNC104  the nursery took its own cancellation, for the client had left
                 raise
-        return await self._block.__aexit__(kind, error, traceback)
+        return await self._block.__aexit__(kind, error, traceback)  # noqa: ASYNC102  the nursery's own end
 
 
 class ResponseStream:
