@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -290,6 +291,30 @@ async def test_without_a_fence_one_callboard_writes(url: str) -> None:
         await reader.aclose()
     async with opened(url):  # the control
         pass
+
+
+async def test_whoever_has_just_gone_is_waited_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock ends when the database has noticed that the last writer's connection was closed."""
+    last = psycopg.connect(url, autocommit=True)
+    last.execute("select pg_advisory_lock(%s)", (schema.LOCK + 1,))
+    monkeypatch.setattr(ledger_module, "GONE_SECONDS", 30.0)
+    looks = ledger_module.LOOK_SECONDS
+
+    class Waits:
+        monotonic = staticmethod(time.monotonic)
+
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            assert seconds == looks
+            last.close()
+            time.sleep(seconds)
+
+    monkeypatch.setattr(ledger_module, "time", Waits)
+    async with opened(url) as store:
+        assert last.closed
+        await put(store, CREATED)
 
 
 # ── connections that break ───────────────────────────────────────────────────────────────────────

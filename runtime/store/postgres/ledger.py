@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -25,6 +26,10 @@ AWAY_SECONDS = 60.0
 STOPPED_MS = 1000
 """How long a node that was stopped in the middle of a commit can hold up those that fence it: then the database
 ends that commit."""
+
+GONE_SECONDS = 1.0
+"""For the database to see that whoever wrote before has gone: the lock ends with its connection, and a little later than that is closed."""
+LOOK_SECONDS = 0.02
 
 MAX_ATTEMPTS = 5
 """How often a commit is made again because another writer came first; the second time is right."""
@@ -222,11 +227,14 @@ def take_writers_lock(
     """Take the lock of those who write, until the connection is closed.
 
     Raises:
-        ConflictError: Another callboard has it.
+        ConflictError: Another callboard has it, also `GONE_SECONDS` later.
     """
     way = "pg_try_advisory_lock_shared" if is_shared else "pg_try_advisory_lock"
-    if not connection.execute(f"select {way}(?)", (LOCK + 1,)).get:
-        raise another_writes(name)
+    deadline = time.monotonic() + GONE_SECONDS
+    while not connection.execute(f"select {way}(?)", (LOCK + 1,)).get:
+        if time.monotonic() > deadline:
+            raise another_writes(name)
+        time.sleep(LOOK_SECONDS)
 
 
 _EVENT_AT = (
