@@ -45,7 +45,7 @@ RUNS_NONE = {
     },
     "Session": {
         "cancel", "changes", "delete", "delete_messages", "follow", "fork", "messages", "rename", "restore",
-        "set_budget", "undo", "usage",
+        "set_agent", "set_budget", "undo", "usage",
     },
 }  # fmt: skip
 
