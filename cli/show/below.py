@@ -33,7 +33,7 @@ class BelowLines:
         self._bar = "│" if style.signs else "|"
         self._sign = "▾" if style.signs else "-"
         self._shown: dict[str, int] = {}
-        self._left: dict[str, int] = {}
+        self._left: dict[str, dict[str, int]] = {}
 
     def take(self, call: ChildCall, *, begins: bool) -> list[str]:
         """Return the lines for an event; with `begins`, also for what a program begins to run, and who asks."""
@@ -44,7 +44,8 @@ class BelowLines:
         is_news = call.state == "asks" or call.status not in {None, CallStatus.SUCCESS}
         if shown >= MAX_SHOWN_LINES * (2 if is_news else 1):
             if call.state == "finished":
-                self._left[call.call_id] = self._left.get(call.call_id, 0) + 1
+                left = self._left.setdefault(call.call_id, {})
+                left[call.session_id] = left.get(call.session_id, 0) + 1
             return []
         self._shown[call.call_id] = shown + 1
         bars = f"{self._bar} " * call.depth
@@ -55,11 +56,15 @@ class BelowLines:
         return [*head, f"{self._dim(f'  {bars}')}{line}"]
 
     def end(self, call_id: str) -> list[str]:
-        """Return the last line, when the call of `delegate` has ended."""
+        """Return the last lines, when the call of `delegate` has ended: how many calls of which session were left out."""
         self._shown.pop(call_id, None)
-        left = self._left.pop(call_id, 0)
-        how = "left out (callboard show SESSION)"
-        return [self._dim(f"  {self._bar} … {counted(left, 'call')} {how}")] if left else []
+        left = self._left.pop(call_id, {})
+        return [
+            self._dim(
+                f"  {self._bar} … {counted(count, 'call')} left out (callboard show {safe_line(session_id)})"
+            )
+            for session_id, count in left.items()
+        ]
 
     def _line(self, call: ChildCall, *, begins: bool) -> str:
         name, subject = safe_line(call.name), safe_line(call.subject)

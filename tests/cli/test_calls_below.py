@@ -206,12 +206,16 @@ def test_so_many_lines_are_shown_and_what_fails_behind_them() -> None:
     transcript = Transcript(printed.append, SIGNS)
     for number in range(MAX_SHOWN_LINES + 5):
         transcript.show(ok(number))
+    transcript.show(ok(97, session_id="session_3", depth=2))
     transcript.show(child_call(98, state="finished", status=CallStatus.DENIED))
     transcript.show(FINISHED)
     lines = "".join(printed).splitlines()
     assert sum("✓ shell" in line for line in lines) == MAX_SHOWN_LINES
     assert any("shell denied  $ make 98" in line for line in lines)
-    assert "  │ … 5 calls left out (callboard show SESSION)" in lines
+    assert [line for line in lines if "left out" in line] == [
+        "  │ … 5 calls left out (callboard show session_2)",
+        "  │ … 1 call left out (callboard show session_3)",
+    ]
 
 
 def test_foreign_words_of_sessions_below_obey_nothing() -> None:
