@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -259,12 +259,11 @@ async def test_two_writers_never_use_a_seq_twice(url: str) -> None:
 
 async def _persist(store: Store, text: str) -> None:
     """Store an input, again where the other writer was faster each time."""
-    while True:
-        try:
+    is_stored = False
+    while not is_stored:
+        with suppress(StorageError):
             await put(store, said(text))
-        except StorageError:
-            continue
-        return
+            is_stored = True
 
 
 async def test_a_commit_whose_statements_the_database_has_forgotten_is_made_again(url: str) -> None:
