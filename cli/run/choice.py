@@ -31,6 +31,7 @@ PAGE_EVENTS = 200
 MAX_UNANSWERED = 20
 """Messages of a session in which an answer is looked for: one with more has some."""
 ADVICE = {
+    "cancelled": ("To ask for it once more", "--retry"),
     "failed": ("To ask for it once more", "--retry"),
     "max_tokens": ("To go on from there", "PROMPT"),
 }

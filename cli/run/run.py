@@ -266,11 +266,19 @@ class _Job:
             self._result = await self._end_left(runtime, session, left)
             return
         ended = await self._play(self._turn_of(runtime, session))
-        if ended is not None and self._is_read and (advice := ADVICE.get(ended.outcome)):
+        is_own_end = self.stopping.code is not None
+        if (
+            ended is not None
+            and self._is_read
+            and not is_own_end
+            and (advice := ADVICE.get(ended.outcome))
+        ):
             what, rest = advice
             self._view.advise(what, to_go_on(self._session_id, options.flags, rest))
-        verdict = worst([ended, *await self._play_left(runtime, session)])
-        self._result = self._answer.verdict(*verdict)
+        # What others cancelled is over for this run, too: often it was the end of the daemon, which would be waited for.
+        is_cancelled = ended is not None and ended.outcome == "cancelled"
+        left = [] if is_cancelled else await self._play_left(runtime, session)
+        self._result = self._answer.verdict(*worst([ended, *left]))
 
     def _turn_of(self, runtime: RunPlace, session: RunSession) -> RunTurn:
         """Return the turn that the run is for."""

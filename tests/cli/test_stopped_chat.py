@@ -26,6 +26,7 @@ from support.cli.chat_scene import (
 )
 from support.cli.chat_scene import command as command
 from support.cli.command import PATIENCE_SECONDS, Command, Terminal
+from support.waits import until
 
 
 async def test_a_chat_that_is_the_daemon_says_who_ended_it_and_how_to_come_back(
@@ -148,3 +149,25 @@ async def _nothing_open(command: Command) -> None:
         while await reader.open_inputs(session.session_id):  # ruff: ignore[async-busy-wait] another process writes it  # noqa: ASYNC110
             await trio.sleep(0.01)
     await reader.aclose()
+
+
+async def test_a_run_whose_turn_ends_with_its_daemon_ends_too(command: Command) -> None:
+    """It waited for the daemon, and so did scripts that stopped it."""
+    ended: list[tuple[int, str]] = []
+
+    async def run() -> None:
+        done = await command("run", "Think")
+        ended.append((done.code, done.err))
+
+    async with scripted(command, stall("Well, ")) as server:
+        command.configure("[server]\ndrain_seconds = 0.1\n")
+        async with serving(command), trio.open_nursery() as nursery:
+            with trio.fail_after(PATIENCE_SECONDS):
+                nursery.start_soon(run)
+                await until(lambda: server.requests)
+                assert (await command("stop")).code == 0
+                await until(lambda: ended)
+    [(code, said)] = ended
+    assert code == 130
+    assert "cancelled" in said
+    assert await command.outcomes() == ["cancelled"]
