@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 import callboard
 from callboard.config.sections import WorkspaceSettings
@@ -17,7 +19,9 @@ from callboard.runtime.events import SessionTainted
 from callboard.runtime.handles import WebRequest
 from callboard.runtime.taint.marked_files import MarkedFiles
 from callboard.runtime.taint.tracked_files import FileWatch
+from callboard.runtime.taint.writers import SLACK_NS
 from support.stage import make_workspace, on_both_stores, open_in
+from support.waits import until
 
 Call = tuple[str, dict[str, Any]]
 HOST: Call = ("look_at", {"url": "http://127.0.0.1:9/?take"})
@@ -272,7 +276,9 @@ async def test_a_program_takes_nothing_out_of_a_clone(
     tmp_path: Path, command: str, path: str
 ) -> None:
     """What it left there is foreign to another session, and what was there before is not."""
-    beside_clones(tmp_path)
+    mine = beside_clones(tmp_path) / "own_folder/mine.md"
+    with trio.fail_after(10):  # what changed so shortly before a program began counts as its own
+        await until(lambda: time.time_ns() - mine.stat().st_ctime_ns > SLACK_NS)
     run: Call = ("shell", {"command": command})
     assert (await asked_about(tmp_path, run, store="disk"))[1]
     tainted = (await asked_about(tmp_path, ("read_file", {"path": path}), store="disk"))[1]
