@@ -78,7 +78,7 @@ class OpenUserQuestion:
 
 
 class UserQuestions:
-    """The questions of `ask_user` that are open in this process, or in suspended turns.
+    """The questions of `ask_user` that are open in this process, or were left open by an earlier one.
 
     Args:
         journal: Takes their events.
@@ -150,14 +150,18 @@ class UserQuestions:
         return [each.question for each in self._open.values() if not each.outcome.is_done]
 
     async def listed(self) -> list[UserQuestion]:
-        """Return the same, and before them those of suspended turns, which an answer by id reaches too."""
+        """Return the same, and before them those of an earlier process, which an answer by id reaches too.
+
+        Their turns are suspended, or are resumed and have not come to the call yet.
+        """
         now = now_ms()
         left = [
             _known(each.asked, turn.session_id, turn.parent_id or "")
             for turn in await self._store.open_turns()
-            if turn.is_suspended
             for each in turn.questions
-            if each.answered is None and each.asked.question_id not in self._open
+            if each.answered is None
+            and each.asked.question_id not in self._open
+            and each.asked.question_id not in self._over
         ]
         return [*(each for each in left if each.expires_at_ms > now), *self.waiting()]
 
@@ -192,7 +196,7 @@ class UserQuestions:
     async def _answer_left(
         self, question: UserQuestion, answer: PersonAnswer | str, over: ConflictError
     ) -> None:
-        """Store the answer to a question of a suspended turn, whose call takes it when it goes on."""
+        """Store the answer to a question of an earlier process, whose call takes it when it goes on."""
         name = question.question_id
         if name in self._late:
             raise over
