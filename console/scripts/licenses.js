@@ -1,7 +1,7 @@
 // Writes dist/LICENSES.txt: the packages whose code is in the build, with their licences.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 
-const BUNDLED = ["preact", "@preact/signals", "@preact/signals-core", "marked", "dompurify", "highlight.js"];
+const BUNDLED = ["preact", "@preact/signals", "@preact/signals-core", "marked", "dompurify"];
 const parts = BUNDLED.map((name) => {
   const folder = new URL(`../node_modules/${name}/`, import.meta.url);
   const { version, license } = JSON.parse(readFileSync(new URL("package.json", folder), "utf8"));

@@ -6,10 +6,13 @@ import { memo } from "./memo";
 import { toast } from "../store/app";
 import { words } from "../store/settings";
 import { Blocks, isClosed, type Block } from "./blocks";
+import type { Piece } from "./colours";
 import { askToOpen } from "./dialog";
+import { Excerpt } from "./excerpt";
 import { shown } from "./text";
 
 const MAX_COLOURED = 200_000;
+const IDLE_MS = 1000;
 const CLEAN = {
   RETURN_DOM_FRAGMENT: true,
   FORBID_TAGS: ["img", "style", "form", "input", "iframe", "svg", "math", "button", "select", "textarea", "video", "audio"],
@@ -58,36 +61,53 @@ const Prose = memo(({ raw }: { raw: string }) => {
   return <div class="prose" ref={place} onClick={follow} />;
 });
 
-const Code = memo(({ raw, language, code }: Block) => {
+/** Run something when nothing else is to be done, or after a second; return what prevents it. */
+function whenIdle(run: (isOver: () => boolean) => Promise<void>): () => void {
+  let isOver = false;
+  const begin = () => void (isOver || run(() => isOver));
+  // Not every browser has it.
+  if ("requestIdleCallback" in globalThis) requestIdleCallback(begin, { timeout: IDLE_MS });
+  else setTimeout(begin, 0);
+  return () => void (isOver = true);
+}
+
+function nodeOf([scope, text]: Piece): Node | string {
+  if (scope === "plain") return text;
+  const node = document.createElement("span");
+  node.className = `of-${scope}`;
+  node.textContent = text;
+  return node;
+}
+
+const Code = memo(({ raw, language, code }: Block) => (
+  <figure class="code">
+    <figcaption>
+      <span>{language}</span>
+      <CopyButton text={code} />
+    </figcaption>
+    <Excerpt text={code}>{(part) => <Coloured raw={raw} language={language} part={part} />}</Excerpt>
+  </figure>
+));
+
+function Coloured({ raw, language, part }: { raw: string; language: string | null; part: string }) {
   const place = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
     const target = place.current;
     if (target === null) return;
-    const text = shown(code);
+    const text = shown(part);
     target.textContent = text;
     if (language === null || language === "" || text.length > MAX_COLOURED || !isClosed(raw)) return;
-    let isOver = false;
-    void import("./highlight").then(({ highlighted }) => {
-      const html = isOver ? null : highlighted(text, language);
-      if (html === null) return;
-      target.replaceChildren(DOMPurify.sanitize(html, { RETURN_DOM_FRAGMENT: true, ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"] }));
+    return whenIdle(async (isOver) => {
+      const pieces = (await import("./colours")).coloured(text, language);
+      if (pieces !== null && !isOver()) target.replaceChildren(...pieces.map(nodeOf));
     });
-    return () => {
-      isOver = true;
-    };
-  }, [raw]);
+  }, [raw, part]);
   return (
-    <figure class="code">
-      <figcaption>
-        <span>{language}</span>
-        <CopyButton text={code} />
-      </figcaption>
-      <pre tabIndex={0}>
-        <code ref={place} />
-      </pre>
-    </figure>
+    <pre tabIndex={0}>
+      <code ref={place} />
+    </pre>
   );
-});
+}
 
 /** Copy a text; a browser that gives pages no clipboard, as without TLS on another machine, says so. */
 export function copy(text: string): void {

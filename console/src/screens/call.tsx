@@ -1,6 +1,7 @@
 // A call as a card: one line, and all of it when it is opened; the question about it in its place.
 import { useState } from "preact/hooks";
 import type { CallView } from "../fold/view";
+import { Excerpt } from "../parts/excerpt";
 import { Icon } from "../parts/icon";
 import { hasLongNumber } from "../parts/fields";
 import { argumentRows, seconds, shown, summary } from "../parts/text";
@@ -21,7 +22,6 @@ const ICONS: Record<string, string> = {
   cancelled: "–",
   interrupted: "–",
 };
-const LONG = 4000;
 
 export function Calls({ calls }: { calls: readonly CallView[] }) {
   if (calls.length === 1 && calls[0] !== undefined) return <CallCard call={calls[0]} />;
@@ -38,6 +38,7 @@ export function Calls({ calls }: { calls: readonly CallView[] }) {
 function CallCard({ call }: { call: CallView }) {
   const its = words.value;
   const { row, result, approvalId } = call;
+  const [isOpen, setOpen] = useState(false);
   const status = result?.status ?? row.status;
   // Only of a call that runs, output comes.
   if (status === "running") void version.value;
@@ -48,7 +49,7 @@ function CallCard({ call }: { call: CallView }) {
   const question = approvals.value.find((each) => each.approval_id === approvalId);
   return (
     <div class={`call is-${status}`}>
-      <details>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           <span class="state" aria-hidden="true">
             {ICONS[status] ?? "·"}
@@ -60,15 +61,19 @@ function CallCard({ call }: { call: CallView }) {
             {duration != null && status !== "running" && ` · ${its.seconds(seconds(duration))}`}
           </span>
         </summary>
-        <h4>{its.arguments}</h4>
-        <Arguments json={row.input} />
-        {(progress !== "" || output !== "") && (
+        {isOpen && (
           <>
-            <h4>{its.output}</h4>
-            <Long text={progress !== "" ? progress : output} />
+            <h4>{its.arguments}</h4>
+            <Arguments json={row.input} />
+            {(progress !== "" || output !== "") && (
+              <>
+                <h4>{its.output}</h4>
+                <Long text={progress !== "" ? progress : output} />
+              </>
+            )}
+            {change !== undefined && <Change change={change} />}
           </>
         )}
-        {change !== undefined && <Change change={change} />}
       </details>
       {status === "running" && progress !== "" && (
         <pre class="progress" aria-hidden="true">
@@ -124,20 +129,15 @@ export function Arguments({ json }: { json: string }) {
   );
 }
 
-/** A text that is shown whole only when somebody wants it. */
+/** A text in a box that scrolls; of a long one its beginning, with how long it is. */
 export function Long({ text }: { text: string }) {
-  const [isWhole, setWhole] = useState(false);
-  const isLong = text.length > LONG;
   return (
-    <>
-      <pre class="long" tabIndex={0}>
-        {shown(isLong && !isWhole ? text.slice(0, LONG) : text)}
-      </pre>
-      {isLong && (
-        <button type="button" class="quiet small" onClick={() => setWhole(!isWhole)}>
-          {isWhole ? words.value.show.less : `${words.value.show.all} (${text.length.toLocaleString()})`}
-        </button>
+    <Excerpt text={text}>
+      {(part) => (
+        <pre class="long" tabIndex={0}>
+          {shown(part)}
+        </pre>
       )}
-    </>
+    </Excerpt>
   );
 }

@@ -4,6 +4,7 @@ import { lastTurn, lister, type Item, type LastTurn } from "../fold/view";
 import type { Row, Session } from "../fold/session";
 import { WindowedList, type Seen } from "../parts/list";
 import { copy, Markdown } from "../parts/markdown";
+import { Excerpt } from "../parts/excerpt";
 import { Icon } from "../parts/icon";
 import { IconButton, Menu, type Choice } from "../parts/menu";
 import { shown } from "../parts/text";
@@ -161,7 +162,7 @@ function Message({ row, isWaiting, last, files }: MessageProps) {
       <div class="from-user">
         <div class={`message user ${row.isSetAside ? "set-aside" : ""}`}>
           <h3 class="who">{its.you}</h3>
-          {row.content !== "" && <p class="plain">{shown(row.content)}</p>}
+          {row.content !== "" && <Plain text={row.content} />}
           {files.length > 0 && <Files names={files.map((each) => each.name || each.type)} />}
         </div>
         <div class="under">
@@ -205,6 +206,10 @@ function Message({ row, isWaiting, last, files }: MessageProps) {
       </div>
     </div>
   );
+}
+
+function Plain({ text }: { text: string }) {
+  return <Excerpt text={text}>{(part) => <p class="plain">{shown(part)}</p>}</Excerpt>;
 }
 
 function Files({ names }: { names: readonly string[] }) {
@@ -276,7 +281,7 @@ function Thinking({ text }: { text: string }) {
   return (
     <details class="thinking">
       <summary>{words.value.thinking}</summary>
-      <p class="plain">{shown(text)}</p>
+      <Plain text={text} />
     </details>
   );
 }

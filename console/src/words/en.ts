@@ -164,7 +164,7 @@ export const en = {
   error: "That failed",
   image: "image",
   link_: { title: "Open this address?", open: "Open", cancel: "Cancel" },
-  show: { all: "Show all", less: "Show less" },
+  show: { all: (lines: string, chars: string) => `All of it (${lines} lines, ${chars} characters)`, less: "Show less" },
   change: {
     begin: "Change",
     leave: "Leave as it was",

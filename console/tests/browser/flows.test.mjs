@@ -49,7 +49,7 @@ test("an answer streams as Markdown, is stopped, and goes on behind a reload", a
   const { page, close } = await opened();
   await say(page, "markdown please");
   await page.getByText("It is simpler than it looks").waitFor();
-  await page.locator(".code .hljs-keyword").first().waitFor();
+  await page.locator(".code .of-keyword").first().waitFor();
   assert.equal(await page.locator("table").count(), 1);
   await page.getByRole("link", { name: "the handbook" }).click();
   await page.getByRole("dialog").getByText("https://example.org/handbook").waitFor();
@@ -174,7 +174,7 @@ for (const [name, options] of [
     await axe(page, `${name} empty`);
     await say(page, "markdown");
     await page.getByText("It is simpler than it looks").waitFor();
-    await page.locator(".code .hljs-keyword").first().waitFor();
+    await page.locator(".code .of-keyword").first().waitFor();
     await say(page, "中文");
     await page.getByText("128 项").waitFor();
     await picture(page, `${name}-chat`);

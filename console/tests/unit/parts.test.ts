@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Blocks, blocksOf, isClosed } from "../../src/parts/blocks";
+import { beginning } from "../../src/parts/excerpt";
 import { Heights } from "../../src/parts/heights";
 import { argumentRows, left, shown, summary } from "../../src/parts/text";
 import { en } from "../../src/words/en";
@@ -29,6 +30,16 @@ describe("text that is shown", () => {
 
   it("counts down", () => {
     expect([left(61_000), left(-5), left(3_600_000), left(9_001)]).toEqual(["1:01", "0:00", "1:00:00", "0:10"]);
+  });
+});
+
+describe("the beginning of a long text", () => {
+  it("is 2,000 lines of it, and of a text without lines what can be drawn", () => {
+    const lines = Array.from({ length: 2500 }, (_, at) => `line ${at}`);
+    expect(beginning(lines.join("\n")).split("\n")).toEqual(lines.slice(0, 2000));
+    expect(beginning("x".repeat(1_000_000))).toHaveLength(200_000);
+    expect(beginning(`${"x".repeat(300_000)}\nend`)).toHaveLength(200_000);
+    for (const short of ["", "one", "one\ntwo\n", lines.slice(0, 2000).join("\n")]) expect(beginning(short)).toBe(short);
   });
 });
 
