@@ -27,7 +27,8 @@ _UP_SINCE = f"pg_postmaster_start_time() + interval '{LEASE_SECONDS} seconds'"
 POSTGRES = ClusterSql(
     now="(extract(epoch from clock_timestamp()) * 1000)::bigint",
     is_settled=f"clock_timestamp() > {_UP_SINCE}",
-    shared="for share",
+    shared="for key share",
+    excluding="for update",
     skip_locked="for update of o skip locked",
     locked="for update of o",
     one_of="{column} = any(?)",

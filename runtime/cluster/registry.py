@@ -62,7 +62,8 @@ class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
         now: The database's clock in Unix milliseconds, read each time and not once in a transaction.
         is_settled: Whether the database has been up for as long as a lease: when it was started just now, it
             may have forgotten renewals that it has granted.
-        shared: Locks a row against being changed until the transaction ends.
+        shared: Keeps a row of nodes from being fenced until the transaction ends; the lease may be renewed meanwhile.
+        excluding: Locks a row of nodes, and waits for whoever holds it by `shared`.
         skip_locked: Locks the rows of `o` that nobody else holds.
         locked: Locks the rows of `o`, and waits for whoever holds them.
         one_of: Whether a column is in the list that is the next value, as a condition.
@@ -76,6 +77,7 @@ class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
     one_of: str
     tell: str = ""
     locked: str = ""
+    excluding: str = ""
 
     def listed(self, column: str) -> str:
         """Return the condition that a column is in the list which is the next value."""
@@ -124,6 +126,8 @@ class Registry:
                 node.capacity,
                 msgspec.json.encode(node.roots).decode(),
             )
+            has_lapsed = f"lease_until_ms <= {self._sql.now} and {self._sql.is_settled}"
+            self._wait_for_commits(f"node_id = ? and {UP} and {has_lapsed}", (node.node_id,))
             found = self._rows(
                 f"insert into nodes ({_NODE})"
                 f" values (?, 1, 'live', ?, ?, ?, ?, {self._sql.now}, {self._sql.now} + ?, 0)"
@@ -132,7 +136,7 @@ class Registry:
                 " roots = excluded.roots, started_at_ms = excluded.started_at_ms,"
                 " lease_until_ms = excluded.lease_until_ms"
                 " where nodes.state in ('fenced', 'ended')"
-                f" or (nodes.lease_until_ms <= {self._sql.now} and {self._sql.is_settled})"
+                f" or (nodes.{has_lapsed})"
                 " returning term",
                 (node.node_id, *values, LEASE_MS),
             )
@@ -180,7 +184,7 @@ class Registry:
         """
         has_lapsed = f"lease_until_ms <= {self._sql.now} and {self._sql.is_settled}"
         where = f"{UP} and {has_lapsed} and node_id = ? and term = ?"
-        return self._change("state = 'fenced'", where, tuple(life))
+        return self._change("state = 'fenced'", where, tuple(life), ends=True)
 
     def drain(self, node_id: str) -> bool:
         """Have a node give its sessions away; return whether one of this name is live."""
@@ -189,10 +193,23 @@ class Registry:
     def leave(self, life: Term) -> None:
         """End a life in order: what it still owns may be claimed at once."""
         what = f"state = 'ended', lease_until_ms = {self._sql.now}"
-        self._change(what, f"{UP} and node_id = ? and term = ?", tuple(life))
+        self._change(what, f"{UP} and node_id = ? and term = ?", tuple(life), ends=True)
 
-    def _change(self, what: str, where: str, values: tuple[object, ...]) -> bool:
+    def _wait_for_commits(self, where: str, values: tuple[object, ...]) -> None:
+        """Wait for commits of nodes that are under way, and keep others from beginning until the transaction ends.
+
+        An update of the row alone would not: it is told apart from a renewal, which waits for no commit.
+        """
+        if self._sql.excluding:
+            self._rows(f"select 1 from nodes where {where} {self._sql.excluding}", values)
+
+    def _change(
+        self, what: str, where: str, values: tuple[object, ...], *, ends: bool = False
+    ) -> bool:
+        """Change a node, and tell all; where that `ends` its life, behind its commits."""
         with self._database.transaction():
+            if ends:
+                self._wait_for_commits(where, values)
             sql = f"update nodes set {what} where {where} returning node_id"
             found = self._rows(sql, values)
             for (node_id,) in found:

@@ -99,6 +99,31 @@ def test_a_fence_waits_for_a_commit_that_is_under_way(peers: tuple[Peer, Peer, P
         assert not a.registry.holds(a.life)
 
 
+def test_a_long_commit_does_not_keep_its_node_from_renewing(peers: tuple[Peer, Peer, Peer]) -> None:
+    a, b, _ = peers
+    with a.database.transaction():
+        assert a.registry.holds(a.life)
+        b.let_lapse(a.life)
+        with pytest.raises(StorageError, match="took too long"):
+            b.registry.fence(a.life)  # the commit is waited for
+        assert b.registry.renew(a.life).is_held  # by another connection of the node
+        assert not b.registry.fence(a.life)  # nothing to wait for: the lease is held
+    assert a.registry.holds(a.life)
+
+
+def test_a_name_is_taken_again_behind_a_commit_of_its_last_life(
+    peers: tuple[Peer, Peer, Peer],
+) -> None:
+    a, b, _ = peers
+    joining = Joining(node_id="a", url="http://a", version="1")
+    with a.database.transaction():
+        assert a.registry.holds(a.life)
+        b.let_lapse(a.life)
+        with pytest.raises(StorageError, match="took too long"):
+            b.registry.join(joining)
+    assert b.registry.join(joining) == Term("a", 2)
+
+
 def test_a_change_is_told_to_all_nodes(peers: tuple[Peer, Peer, Peer]) -> None:
     a, b, _ = peers
     while b.database.notified(0.1):

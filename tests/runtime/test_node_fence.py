@@ -152,7 +152,7 @@ async def test_a_node_that_is_stopped_in_a_commit_holds_up_its_fence_for_a_secon
             await a.make("one")
             writer = a.store._ledger._postgres.raw  # type: ignore[attr-defined]
             writer.execute(b"begin")
-            writer.execute(b"select 1 from nodes for share")
+            writer.execute(b"select 1 from nodes for key share")
             assert fenced_in_time(a)
             (refused,) = await a.name("one")
             assert isinstance(refused, ConflictError)
