@@ -32,6 +32,7 @@ from .model.stream import ModelStream, StartModelCall
 from .people.lineage import Channels, Lineage, allows_no_more
 
 if TYPE_CHECKING:
+    from ..runtime.kernel.lease_gate import LeaseGate
     from ..runtime.telemetry.context import Tracing
 
 
@@ -119,7 +120,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     too. `gone_agents` are those that a change of the settings took away. Without `wakes`, an input that waits on record, or comes from another session, begins its turn only
     while its session is in use. `given_options` hold for each turn of a session, and below it, that has none of its
     own: whoever began the session here may decide that, as long as this runtime lasts. Without `owners`, every session
-    is this runtime's.
+    is this runtime's, and without a `gate` models are asked at any time.
     """
 
     journal: Mailbox[JournalMessage]
@@ -147,6 +148,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     marked_files: MarkedFiles = msgspec.field(default_factory=MarkedFiles)
     tracing: Tracing | None = None
     owners: Owners | None = None
+    gate: LeaseGate | None = None
 
     async def silent_window(self, target: ModelTarget) -> int | None:
         """Return the window to which the server of a model cuts off requests in silence, as far as that is known."""
@@ -159,7 +161,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
 
     def model_stream(self, session_id: str, mailbox: Mailbox[StartModelCall]) -> ModelStream:
         """Return the model stream actor of a session."""
-        return ModelStream(mailbox, self.http, self.limits, session_id, self.recorder)
+        return ModelStream(mailbox, self.http, self.limits, session_id, self.recorder, self.gate)
 
     def options_given(self, session_id: str, above: Sequence[Ancestor]) -> TurnOptions | None:
         """Return the options that turns of a session have here, by itself or by a session above it."""

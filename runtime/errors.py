@@ -114,6 +114,13 @@ class NodeFenced(StorageError):
     """This node of a cluster was away for longer than its lease, and others have its sessions."""
 
 
+class StoreUnavailable(StorageError):
+    """The database does not answer; nothing was done, and the same request may succeed once it does."""
+
+    kind = "store_unavailable"
+    retryable = True
+
+
 class StoreLimitReached(StorageError):
     """The store has reached `[sessions] max_store_mib`, so no session begins."""
 

@@ -15,8 +15,8 @@ Begin with `dispatcher`: the actor, its batches, keys and slots. `call` prepares
 preview and digest, and runs the tool under its deadline; `outcome` makes the text that the model gets,
 cuts what is too large, and counts wrong arguments; `permits` holds keys and slots; `question_line` puts
 questions in the model's order;
-`reach` judges where a running call connects, and what it read or wrote; `effect_gate` keeps a node of a cluster from acting
-for longer than its lease.
+`reach` judges where a running call connects, and what it read or wrote; `effect_gate` keeps calls that act behind the
+gate of a node's lease.
 Comes in: `RunCalls` from a turn, with a way to show progress, an outlet whose end is awaited, and a
     scope to cancel.
 Goes out: `CheckPermissions`, `AskPerson`; `AppendEvents`, one `CallFinished` a call; progress lines.

@@ -73,7 +73,7 @@ from .reach import (
 )
 
 if TYPE_CHECKING:
-    from .effect_gate import EffectGate
+    from ...runtime.kernel.lease_gate import LeaseGate
     from .question_line import QuestionLine
 
 logger = redacting_logger(__name__)
@@ -104,7 +104,7 @@ class ToolDispatcher:
         activity: Activity | None = None,
         locks: WorkspaceLocks | None = None,
         policies: PolicyBook | None = None,
-        gate: EffectGate | None = None,
+        gate: LeaseGate | None = None,
     ) -> None:
         self._mailbox = mailbox
         self.gate = gate
@@ -454,7 +454,9 @@ class CallBatch:
                 if gate is None:
                     outcome = await execute(ready, limits, running)
                 else:
-                    outcome = await gate.run(ready, lambda: execute(ready, limits, running))
+                    from .effect_gate import run_behind  # here: most runtimes are alone
+
+                    outcome = await run_behind(gate, ready, lambda: execute(ready, limits, running))
             except BaseException:  # only cancellation comes out of it, alone or in a group
                 # The call has no result, and yet the files that it wrote are there.
                 if written := files_marked(ready):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -28,6 +30,9 @@ from ...runtime.kernel.mailbox import Mailbox, Message
 from ...runtime.kernel.user_code import raise_stop
 from ...runtime.redaction import redacting_logger
 from ...runtime.stream import AnyStreamEvent, Done, StreamError, TextDelta, ToolCallDelta
+
+if TYPE_CHECKING:
+    from ...runtime.kernel.lease_gate import LeaseGate
 
 logger = redacting_logger(__name__)
 
@@ -78,6 +83,8 @@ class ModelStream:
     Sends: batches of stream events into the outlet that came with the request.
     Owns: the running model call.
     Ends: when cancelled; a call ends earlier when its scope is cancelled.
+
+    With a `gate`, a call begins only while that is open, and fails, to be made again, when it closes.
     """
 
     def __init__(
@@ -87,10 +94,12 @@ class ModelStream:
         limits: Limits,
         session_id: str = "",
         recorder: CallRecorder | None = None,
+        gate: LeaseGate | None = None,
     ) -> None:
         self._mailbox = mailbox
         self._session_id = session_id
         self._recorder = recorder
+        self._gate = gate
         self._http = http
         self._limits = limits
 
@@ -105,11 +114,16 @@ class ModelStream:
 
     async def _call(self, message: StartModelCall) -> None:
         with message.outlet as outlet, message.scope:
+            if (gate := self._gate) is not None:
+                await gate.wait_open()
             watch = _Watch(self._limits, message.take)
             error: StreamError | None = None
             with watch.scope:
                 try:
-                    await self._speak(message, outlet, watch)
+                    if gate is None:
+                        await self._speak(message, outlet, watch)
+                    else:
+                        await gate.run(partial(self._speak, message, outlet, watch))
                 except CallboardError as fault:
                     error = StreamError(
                         error_type=fault.type, message=str(fault), retryable=fault.retryable

@@ -245,7 +245,9 @@ class Titles:
     ) -> None:
         """Call the model as a session does: a model that crashes fails this call alone."""
         mailbox: Mailbox[StartModelCall] = Mailbox(f"title of {session_id}", MAILBOX_CAPACITY)
-        stream = ModelStream(mailbox, self._services.http, self._services.limits)
+        stream = ModelStream(
+            mailbox, self._services.http, self._services.limits, gate=self._services.gate
+        )
         outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
         async with trio.open_nursery() as nursery:
             await nursery.start(stream.run)

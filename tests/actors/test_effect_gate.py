@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import trio
 
-from callboard.actors.calls.effect_gate import CUT_OFF, NOT_BEGUN, EffectGate
+from callboard.actors.calls.effect_gate import CUT_OFF, NOT_BEGUN, run_behind
 from callboard.actors.calls.outcome import CallOutcome
 from callboard.runtime.definitions import CallStatus, Effect
+from callboard.runtime.kernel.lease_gate import LeaseGate
 
 DONE = CallOutcome(status=CallStatus.SUCCESS, content="done")
 
@@ -27,24 +28,24 @@ async def done() -> CallOutcome:
 @pytest.mark.parametrize("effect", [Effect.ONCE, Effect.IDEMPOTENT])
 async def test_a_call_that_acts_begins_only_while_the_lease_has_time(effect: Effect) -> None:
     is_open = True
-    gate = EffectGate(lambda: is_open)
-    assert await gate.run(call_of(effect), done) is DONE
+    gate = LeaseGate(lambda: is_open)
+    assert await run_behind(gate, call_of(effect), done) is DONE
     is_open = False
-    refused = await gate.run(call_of(effect), done)
+    refused = await run_behind(gate, call_of(effect), done)
     assert refused.status is CallStatus.INTERRUPTED
     assert NOT_BEGUN in refused.content
 
 
 async def test_a_call_that_only_reads_begins_at_any_time() -> None:
-    assert await EffectGate(lambda: False).run(call_of(Effect.READ), done) is DONE
+    assert await run_behind(LeaseGate(lambda: False), call_of(Effect.READ), done) is DONE
 
 
 async def test_what_runs_when_the_lease_ends_is_cut_off_and_the_next_may_run() -> None:
-    gate = EffectGate(lambda: True)
+    gate = LeaseGate(lambda: True)
     outcomes: list[CallOutcome] = []
 
     async def run() -> None:
-        outcomes.append(await gate.run(call_of(Effect.ONCE), sleep))
+        outcomes.append(await run_behind(gate, call_of(Effect.ONCE), sleep))
 
     async def sleep() -> CallOutcome:
         await trio.sleep_forever()
@@ -56,12 +57,12 @@ async def test_what_runs_when_the_lease_ends_is_cut_off_and_the_next_may_run() -
         gate.cut_off()
     assert [outcome.status for outcome in outcomes] == [CallStatus.INTERRUPTED] * 2
     assert all(CUT_OFF in outcome.content for outcome in outcomes)
-    assert await gate.run(call_of(Effect.ONCE), done) is DONE
+    assert await run_behind(gate, call_of(Effect.ONCE), done) is DONE
 
 
 async def test_a_cancelled_call_is_cancelled_and_not_cut_off() -> None:
-    gate = EffectGate(lambda: True)
+    gate = LeaseGate(lambda: True)
     with trio.move_on_after(0) as scope:
-        await gate.run(call_of(Effect.ONCE), trio.sleep_forever)
+        await run_behind(gate, call_of(Effect.ONCE), trio.sleep_forever)
         raise AssertionError("it went on")
     assert scope.cancelled_caught

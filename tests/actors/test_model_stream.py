@@ -15,7 +15,8 @@ from callboard.config.settings import Limits
 from callboard.providers.provider import Emit, ModelRequest, ModelTarget
 from callboard.providers.testing.script import reply, stall
 from callboard.providers.testing.scripted import ScriptedModel
-from callboard.runtime.errors import OverloadedError
+from callboard.runtime.errors import OverloadedError, StorageError
+from callboard.runtime.kernel.lease_gate import LeaseGate
 from callboard.runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta
 from support.scene import Scene, open_scene
 
@@ -279,3 +280,38 @@ async def test_a_model_that_never_returns_behind_its_answer_is_let_go(
         began = trio.current_time()
         assert (await events_of(batches))[-1] == Done(StopReason.END)
         assert trio.current_time() - began < LIMITS.first_byte_seconds
+
+
+# ── a lease that ends ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_model_is_asked_only_while_the_lease_is_held(autojump_clock: MockClock) -> None:
+    is_open, asked = False, list[float]()
+
+    async def speak(emit: Emit) -> None:
+        asked.append(trio.current_time())
+        await emit([TextDelta("a"), Done(StopReason.END, "stop")])
+
+    scene = scene_of(speak)
+    scene.gate = LeaseGate(lambda: is_open)
+    async with calling(scene) as batches:
+        await trio.sleep(200)  # longer than any deadline of the call
+        assert not asked
+        is_open = True
+        assert [type(event) for event in await events_of(batches)] == [TextDelta, Done]
+
+
+async def test_a_model_call_fails_when_the_lease_ends_and_can_be_made_again() -> None:
+    async def speak(emit: Emit) -> None:
+        await emit([TextDelta("a")])
+        await trio.sleep_forever()
+
+    scene = scene_of(speak)
+    scene.gate = LeaseGate(lambda: True)
+    async with calling(scene) as batches:
+        assert await batches.receive() == [TextDelta("a")]
+        scene.gate.cut_off()
+        *_, last = await events_of(batches)
+    assert isinstance(last, StreamError)
+    assert last.error_type == StorageError.type
+    assert last.retryable

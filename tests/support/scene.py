@@ -50,6 +50,7 @@ from callboard.runtime.handles import ReadableFiles, WritableFiles
 from callboard.runtime.history import Call
 from callboard.runtime.http.client import HttpClient
 from callboard.runtime.kernel.delivery import EventInboxes, Subscription
+from callboard.runtime.kernel.lease_gate import LeaseGate
 from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.kernel.supervisor import Actor, Supervisor
 from callboard.runtime.messages import (
@@ -228,6 +229,7 @@ class Scene:
         self.model_stream: Mailbox[StartModelCall] = Mailbox("model stream", 2)
         self.running_dispatcher: ToolDispatcher | None = None
         self.budgets = BudgetBook(self.store, PriceTable(), self.agents)
+        self.gate: LeaseGate | None = None
         self._started: set[str] = set()
 
     @property
@@ -316,7 +318,7 @@ class Scene:
         return Session("s1", self.session, self.services)
 
     def make_model_stream(self) -> ModelStream:
-        return ModelStream(self.model_stream, cast(HttpClient, None), self.limits)
+        return ModelStream(self.model_stream, cast(HttpClient, None), self.limits, gate=self.gate)
 
     async def append(self, session_id: str, *events: DurableEvent) -> tuple[Stored, ...]:
         stored: tuple[Stored, ...] = await self.journal.ask(

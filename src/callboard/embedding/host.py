@@ -78,10 +78,10 @@ from ..tools.web.client import WebClient
 from ..tools.workshop import Workshop
 
 if TYPE_CHECKING:
-    from ..actors.calls.effect_gate import EffectGate
     from ..actors.cluster.node import ClusterNode
     from ..config.setting_rows import SettingsChange
     from ..runtime.http.client import AsyncClient
+    from ..runtime.kernel.lease_gate import LeaseGate
     from ..runtime.kernel.live_lists import LiveLists
     from ..runtime.telemetry.telemetry import Telemetry
     from ..tools.client_tool import ClientCalls
@@ -386,12 +386,12 @@ class Host:
         await self.tree.detached.take_up()
 
     @cached_property
-    def _gate(self) -> EffectGate | None:
+    def _gate(self) -> LeaseGate | None:
         if self.plan.node is None:
             return None
-        from ..actors.calls.effect_gate import EffectGate  # here: most runtimes are alone
+        from ..runtime.kernel.lease_gate import LeaseGate  # here: most runtimes are alone
 
-        gate = EffectGate(self.plan.node.may_begin)
+        gate = LeaseGate(self.plan.node.may_begin)
         self.plan.node.lost = gate.cut_off
         return gate
 
@@ -500,6 +500,7 @@ class Host:
             marked_files=self.marked_files,
             tracing=None if plan.telemetry is None else plan.telemetry.tracing,
             owners=plan.node,
+            gate=self._gate,
         )
 
 
