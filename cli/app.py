@@ -194,7 +194,8 @@ def _app(named: str = "", *, is_help: bool = False) -> App:
     """Return the parser; the command that is `named` has its own help, which is longer than its line."""
     parser = App(
         name="callboard",
-        help="A runtime for AI agents: it runs the tools that a model asks for, and keeps a record.",
+        help="A runtime for AI agents: it runs the tools that a model asks for, and keeps a record.\n\n"
+        "At a terminal, callboard without a command is callboard chat. COMMAND --help says what it takes.",
         version=_version,
         help_formatter=_LazyHelpPage(),
     )
@@ -276,9 +277,12 @@ def execute(tokens: Sequence[str]) -> int:
     is_chat = not tokens or (tokens[0].startswith("-") and not own & {*tokens})
     if is_chat and os.isatty(0) and os.isatty(1):  # a person sits there
         tokens = ["chat", *tokens]
-    app = _app(
-        tokens[0] if tokens else "", is_help=not tokens or bool({"--help", "-h"} & {*tokens})
-    )
+    is_help = not tokens or bool({"--help", "-h"} & {*tokens})
+    app = _app(tokens[0] if tokens else "", is_help=is_help)
+    if is_help:
+        from .help_page import name_arguments
+
+        name_arguments(app, tokens)
     try:
         command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:
@@ -374,11 +378,13 @@ def _explained(app: App, error: CycloptsError, tokens: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
         from ..runtime.text import did_you_mean  # here: few command lines are wrong
 
+        names = _subcommands(app, tokens[0])
+        meant = did_you_mean(tokens[1], names) if names and tokens[1] not in names else ""
         if tokens[0] == "providers" and len(tokens) > 2:
             # A key may be among the words, so none of them is said.
-            names = _subcommands(app, "providers")
-            meant = "" if tokens[1] in names else did_you_mean(tokens[1], names)
             return f"there is no such command.{meant}" if meant else KEY_ELSEWHERE
+        if meant:
+            return f"there is no command {tokens[1]!r}.{meant}"
         extra = " ".join(error.unused_tokens or ())
         hint = "; put a prompt of several words in quotes" if tokens[0] in {"run", "record"} else ""
         return f"there is no place for {extra!r}{hint}"

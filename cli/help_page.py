@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
-from cyclopts import Group
+from cyclopts import App, Group
+from cyclopts.help import format_usage
 from cyclopts.help.formatters.plain import PlainFormatter
 
 MAX_WIDTH = 100
@@ -54,6 +57,32 @@ PLACES = {
 OPTIONS = Group("Options", sort_key=len(GROUPS))
 
 
+class _Folder(textwrap.TextWrapper):
+    """Folds a text at spaces; what is longer than a row behind its commas, as in `tokens=1,cost=2`."""
+
+    def _split(self, text: str) -> list[str]:
+        chunks = super()._split(text)
+        parts = (re.split(r"(?<=,)", each) if len(each) > self.width else [each] for each in chunks)
+        return [part for each in parts for part in each]
+
+
+def name_arguments(app: App, tokens: Sequence[str]) -> None:
+    """Name in the usage of a page what may be left out: `[PROMPT]`, where cyclopts says `[ARGS]`."""
+    words = [token for token in tokens if not token.startswith("-")]  # --help is a command, too
+    chain, apps, _ = app.parse_commands(words)
+    page, names = apps[-1], []
+    usage = format_usage(app, chain, execution_path=apps).plain.strip()
+    if page.default_command is not None:
+        for each in page.assemble_argument_collection(parse_docstring=False):
+            if each.index is not None and not each.required:
+                more = "..." if each.field_info.kind is each.field_info.VAR_POSITIONAL else ""
+                names.append(f"[{each.name}{more}]")
+        usage = re.sub(r"\[ARGS(\.\.\.)?\]", " ".join(names), usage)
+    if page.default_command is not None or page is app:
+        usage = usage.replace(" COMMAND", " [COMMAND]")
+    page.usage = usage
+
+
 class HelpPage(PlainFormatter):
     """Formats the pages that cyclopts makes of commands and parameters."""
 
@@ -67,7 +96,8 @@ class HelpPage(PlainFormatter):
         title = {"Parameters": "Options"}.get(str(panel.title), panel.title)
         lines = [f"{title}:"] if title else []
         for label, text in rows:
-            folded = textwrap.wrap(text, max(width - column, 20), break_on_hyphens=False) or [""]
+            folder = _Folder(max(width - column, 20), break_on_hyphens=False)
+            folded = folder.wrap(text) or [""]
             if len(label) > column - 4:
                 lines.append(f"  {label}")
             else:
@@ -95,7 +125,7 @@ def _text(entry: Any, console: Any) -> str:
     parts = [" ".join(_plain(entry.description, console).split())]
     if entry.choices:
         parts.append(f"[{', '.join(entry.choices)}]")
-    if entry.default not in {None, "False", "()"}:
+    if entry.default not in {None, "False", "()", '""', "."}:
         parts.append(f"[default: {entry.default}]")
     return " ".join(part for part in parts if part)
 

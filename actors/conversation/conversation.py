@@ -19,7 +19,7 @@ from typing import Literal
 from ...config.policy.match import CallArguments
 from ...config.policy.new_hosts import says_where
 from ...runtime.definitions import InputMode, InputSource, Preset, SessionKind
-from ...runtime.errors import StorageError
+from ...runtime.errors import ContextOverflow, StorageError
 from ...runtime.event_types.plan import PlanItem, plan_lines
 from ...runtime.events import (
     AgentSwitched,
@@ -209,6 +209,7 @@ class Conversation:
             `waiting_modes` says what they are to a running turn.
         is_deleted: Whether it is hidden, and takes no inputs.
         is_interrupted: Whether an input interrupts the turn that has not ended.
+        was_too_long: Whether the last turn that ended failed because the history is too long.
         last_turn: Where the latest turn began, and how it ended.
         rejected_answers: How many answers of the latest turn did not have the form given for them.
         attempts_left: How often the latest turn may still call each tool wrongly, for tools that
@@ -226,7 +227,7 @@ class Conversation:
         "is_deleted", "is_detached", "is_interrupted", "is_stale", "kind", "last_turn", "marks",
         "message_id", "model", "open_calls", "options", "parent_id", "pending", "plan", "rejected_answers",
         "started_calls", "task", "tools", "turn_id", "turn_inputs", "turn_policy", "waiting_inputs",
-        "waiting_modes", "workspace",
+        "waiting_modes", "was_too_long", "workspace",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -256,6 +257,7 @@ class Conversation:
         self.background: dict[str, str] = {}
         self.deleted: set[str] = set()
         self.is_stale = False
+        self.was_too_long = False
         self.asked: tuple[Input, ...] = ()
         self.last_turn = TurnBeginning()
         self.attempts_left: dict[str, int] = {}
@@ -555,6 +557,7 @@ class Conversation:
     def _fold_end(self, event: TurnEnded) -> None:
         """End the turn; a bad end may leave an answer without all of its results."""
         self.last_turn.end(event, self.asked)
+        self.was_too_long = event.error_type == ContextOverflow.type
         self.pending.forget(self.turn_inputs)
         asked, self.turn_id, self.asked = self.asked, None, ()
         self.waiting_modes = queued(self.waiting_modes)

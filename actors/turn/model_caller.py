@@ -22,7 +22,7 @@ import msgspec
 import trio
 
 from ...providers.provider import ModelRequest, ModelTarget
-from ...runtime.errors import AuthError, BudgetError, ContextOverflow
+from ...runtime.errors import AuthError, BudgetError, ContextOverflow, NetworkError, QuotaError
 from ...runtime.events import (
     AttemptCharged,
     AttemptFailed,
@@ -57,6 +57,10 @@ READ_SHARE = 0.7
 """The most of a window that a request takes, by a guess of its tokens: the answer needs the rest."""
 LEAST_ROOM_TOKENS = 500
 """With less room beside instructions and tools, a shorter history would help nothing."""
+
+REFUSED = frozenset({400, 413, 422})
+"""HTTP statuses of a request that would be refused again, word for word."""
+_UNREACHED = frozenset({AuthError.type, NetworkError.type, QuotaError.type})
 
 LATEST_TOO_LONG = "It is the latest part that is too long: send less at once."
 TOOLS_TOO_LONG = (
@@ -311,12 +315,22 @@ class ModelCaller:
             if answer.error is None and not answer.taken.is_nothing:
                 await self._host.append(self.charged(answer.taken))
             self._remarks = [f"Summing its oldest part up failed: {why}"]
-            # What may pass is tried again by the next turn: then nothing is lost.
-            is_lasting = answer.error is None or answer.error.error_type == ContextOverflow.type
-            self._why_not = why if is_lasting else ""
+            self._why_not = why if self._is_lasting(answer.error) else ""
             return False
         await self._compacted(count, summary, answer.taken)
         return True
+
+    def _is_lasting(self, error: StreamError | None) -> bool:
+        """Return whether a summary that failed would fail in later turns too.
+
+        What may pass is tried again by the next turn: then nothing is lost. Where the turn before ended
+        for the same reason, it did not pass; but who can't be reached or paid answers no question either.
+        """
+        if error is None or error.error_type == ContextOverflow.type:
+            return True
+        if error.error_type in _UNREACHED:
+            return False
+        return error.status in REFUSED or self._host.conversation.was_too_long
 
     async def _leave_out(self) -> bool:
         """Leave out the oldest rounds of which there can be no summary; return whether it did."""

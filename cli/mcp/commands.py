@@ -108,6 +108,7 @@ Port = Annotated[
     Parameter(
         name="--port",
         help="The port of this machine to which the browser comes back; any that is free, by default.",
+        show_default=False,
         validator=Number(gte=0, lte=65535),
     ),
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -33,7 +34,20 @@ Arguments = Annotated[
         allow_leading_hyphen=True,
     ),
 ]
-How = Annotated[RunFlags | None, Parameter(name="*")]
+_NOT_ITS_OWN = Parameter(negative=(), show=False)
+
+
+@dataclass(frozen=True)
+class CallFlags(RunFlags):
+    """The options of `run`; the help leaves out those that a call does not take, and they are refused."""
+
+    attach: Annotated[tuple[Path, ...], _NOT_ITS_OWN] = ()
+    answer_schema: Annotated[Path | None, _NOT_ITS_OWN] = None
+    retry: Annotated[bool, _NOT_ITS_OWN] = False
+    regenerate: Annotated[bool, _NOT_ITS_OWN] = False
+
+
+How = Annotated[CallFlags | None, Parameter(name="*")]
 
 tool = App(name="tool", help="Show a tool as models get it, or call one without a model.")
 tool.command(list_tools, name="list")
@@ -76,7 +90,7 @@ def call_tool(
     """
     from .run import start  # here: the other commands need no turn
 
-    flags = flags or RunFlags()
+    flags = flags or CallFlags()
     if mistake := flags.mistake() or _no_prompt(flags):
         return wrong_usage(mistake, "tool call")
     calls = given_calls([(name, _object(arguments))])
@@ -86,7 +100,7 @@ def call_tool(
     return start(options, data, verbose=verbose)
 
 
-def _no_prompt(flags: RunFlags) -> str | None:
+def _no_prompt(flags: CallFlags) -> str | None:
     if flags.attach or flags.answer_schema is not None:
         return "--attach and --answer-schema are for a model, and none is asked"
     if flags.again is not None:

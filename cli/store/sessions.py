@@ -71,6 +71,13 @@ Workspace = Annotated[
 
 MessageName = Annotated[str, Parameter(help="The id of a message; `session messages` lists them.")]
 Title = Annotated[str, Parameter(help="What it is called; by default as the first one.")]
+NewTitle = Annotated[str, Parameter(name="TITLE", help="What it is called from now on.")]
+AgentName = Annotated[
+    str,
+    Parameter(name="AGENT", completer=offered("agents"), help="The agent; agents list names all."),
+]
+NewFile = Annotated[Path, Parameter(name="FILE", help="A file that is not there yet.")]
+ExportedFile = Annotated[Path, Parameter(name="FILE", help="What session export wrote.")]
 Before = Annotated[
     int | None, Parameter(help="Only messages in front of this position: the page before.")
 ]
@@ -100,7 +107,7 @@ def search(words: Words, /, *, limit: Limit = 20, json: Json = False, data: Data
 
 
 @session.command
-def rename(name: SessionName, title: str, /, *, data: Data = None) -> int:
+def rename(name: SessionName, title: NewTitle, /, *, data: Data = None) -> int:
     """Give a session another title."""
     folder = data_path(data)
 
@@ -115,7 +122,7 @@ def rename(name: SessionName, title: str, /, *, data: Data = None) -> int:
 
 
 @session.command
-def agent(name: SessionName, agent: str, /, *, data: Data = None) -> int:
+def agent(name: SessionName, agent: AgentName, /, *, data: Data = None) -> int:
     """Give a session another agent, from its next turn on."""
     folder = data_path(data)
 
@@ -279,13 +286,13 @@ def calls(
 
 
 @session.command
-def export(name: SessionName, file: Path, /, *, data: Data = None) -> int:
+def export(name: SessionName, file: NewFile, /, *, data: Data = None) -> int:
     """Write a session, and all below it, into a new file of JSON Lines."""
     return trio.run(_export, data_path(data), name, file)
 
 
 @session.command(name="import")
-def import_(file: Path, /, *, workspace: Workspace = Path(), data: Data = None) -> int:
+def import_(file: ExportedFile, /, *, workspace: Workspace = Path(), data: Data = None) -> int:
     """Read a session from a file that was exported; nothing that was open in it goes on."""
     return trio.run(_import, data_path(data), file, workspace)
 

@@ -48,6 +48,8 @@ KEY = fail("The key is wrong.", error_type="auth")
 BAD_KEY = "The key is wrong. Check the key of b (`callboard keys list`)."
 TOO_LONG = fail("It is too long.", error_type="context_overflow")
 SLOW = fail("Silence.", error_type="timeout", retryable=True)
+AWAY = fail("It is away.", error_type="network", retryable=True)
+REFUSED = Fail(StreamError(error_type="provider", message="No such thing.", status=400))
 
 
 def asks(seconds: float) -> Fail:
@@ -337,9 +339,10 @@ async def test_the_last_word_is_about_the_last_model() -> None:
         ([reply(calls=[("work", {})])], "the model wrote nothing."),
         ([reply("half", finish="length")], "the model did not write it to its end."),
         ([TOO_LONG] * 3, "It is too long."),
+        ([REFUSED], "No such thing."),
         ([reply("The notes."), TOO_LONG], "it is too long with a summary, too"),
     ],
-    ids=["empty", "calls", "cut", "too long", "not enough"],
+    ids=["empty", "calls", "cut", "too long", "refused", "not enough"],
 )
 async def test_rounds_without_a_summary_are_left_out(steps: list[Step], why: str) -> None:
     """A model with a small window can't sum up, and its session must go on all the same."""
@@ -378,6 +381,24 @@ async def test_a_summary_that_may_work_later_leaves_the_history_as_it_is(
         assert ended.message == f"It is too long. Summing its oldest part up failed: {why}"
         assert await show.told(HistoryCompacted) == []
         assert await show.told(CallFinished) == []
+
+
+@pytest.mark.parametrize(
+    ("step", "times", "outcome"),
+    [(BUSY, 4, "answered"), (SLOW, 2, "answered"), (KEY, 1, "failed"), (AWAY, 4, "failed")],
+    ids=["busy", "slow", "key", "away"],
+)
+async def test_a_summary_that_fails_in_two_turns_leaves_a_session_that_can_be_used(
+    autojump_clock: MockClock, step: Step, times: int, outcome: str
+) -> None:
+    """What stays as it is until somebody mends it, as a wrong key, is not left out."""
+    fails: list[Step] = [TOO_LONG, *[step] * times]
+    async with open_show(talk(4, [*fails, *fails, reply("Go on."), reply("On.")])) as show:
+        assert (await play_long(show)).error_type == "context_overflow"
+        assert await show.told(HistoryCompacted) == []
+        assert (await show.play("Again.")).outcome == outcome
+        compacted = await show.told(HistoryCompacted)
+        assert [each.summary for each in compacted] == [LEFT_OUT] * (outcome == "answered")
 
 
 async def test_a_summary_is_asked_for_again_where_that_may_help(autojump_clock: MockClock) -> None:

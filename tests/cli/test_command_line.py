@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from cyclopts import App
 
 import callboard
 from callboard.__main__ import main
-from callboard.cli.app import COMMANDS
+from callboard.cli.app import COMMANDS, complete_parser
 from callboard.cli.help_page import GROUPS, MAX_WIDTH
+from callboard.cli.run.flags import EXAMPLE
 from callboard.providers.testing.script import reply
 from callboard.tools.builtin import builtin_tools
 from support.cli.in_process import own_logging as own_logging
@@ -149,6 +151,33 @@ def test_help_is_two_columns_that_fit(
         }
         assert len({len(text) for text in texts}) <= 1, table
     assert "[default: False]" not in shown
+
+
+def pages(app: App, *path: str) -> Iterator[tuple[str, ...]]:
+    """The commands that have a help page, below this one and itself."""
+    yield path
+    for name in app:
+        if not name.startswith("-"):
+            yield from pages(app[name], *path, name)
+
+
+def test_every_page_of_the_help_is_whole(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each argument and option is explained, no value is broken in the middle, no default is one of Python."""
+    monkeypatch.setenv("COLUMNS", "80")
+    found = [*pages(complete_parser())]
+    assert len(found) > 100
+    for path in found:
+        assert main([*path, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert max(map(len, shown.splitlines())) <= 80, path
+        usage, *_ = shown.splitlines()
+        assert "ARGS" not in usage
+        for row in re.findall(r"^  (?:--[a-z]|[A-Za-z]).*$(?:\n {4,}\S.*)?", shown, re.MULTILINE):
+            assert re.match(r"  \S.*?(?: {2,}|\n +)\S", row), (path, row)
+        assert not re.search(r"default: (False|None|\(\)|\"\"|0|\.)\]", shown), path
+        whole = " ".join(shown.split())
+        if "--budget" in whole:
+            assert EXAMPLE in whole.replace(", ", ","), path
 
 
 def test_every_command_has_one_place_in_the_list(capsys: Captured) -> None:

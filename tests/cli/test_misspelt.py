@@ -24,6 +24,8 @@ RunHere = Callable[..., Awaitable[Finished]]
         ("rnu Hello", "run"),
         ("policy chek", "check"),
         ("providers tst openai", "test"),
+        ("grants revok x", "revoke"),
+        ("settings gett x", "get"),
         ("run --polcy auto Hello", "--policy"),
         ("session delete last --dta x", "--data"),
         ("run -m gpt-5 Hello", "openai/gpt-5"),

@@ -30,9 +30,10 @@ TURNS = 8
 class SmallModel:
     """Answers at some length, and sums up; says how often a request was longer than its window."""
 
-    def __init__(self, *, refuses: bool) -> None:
+    def __init__(self, *, refuses: bool, sums_up: bool = True) -> None:
         self.cut = 0
         self._refuses = refuses
+        self._sums_up = sums_up
 
     def __call__(self, request: ScriptedRequest) -> Step:
         messages = request.body["messages"]
@@ -43,6 +44,8 @@ class SmallModel:
             # Ollama keeps the instructions and the last message, and says nothing.
             messages = [messages[0], messages[-1]]
         if messages[0]["content"].startswith(INSTRUCTION[:40]):
+            if not self._sums_up:
+                return status(400, message="This template takes no such prompt.")
             return reply("Her name is Ada.")
         knows = "Ada" in str(messages[:-1])
         return reply(("Hello, Ada. " if knows else "Hello, stranger. ") + "Tea is a leaf. " * 80)
@@ -88,6 +91,14 @@ async def test_a_history_is_summed_up_when_llamacpp_refuses_it() -> None:
     model = SmallModel(refuses=True)
     answer, shortened = await talk("llamacpp", model, {})
     assert answer.startswith("Hello, Ada.")
+    assert shortened > 0
+
+
+async def test_a_history_goes_on_without_its_oldest_part_when_the_server_refuses_to_sum_it_up() -> (
+    None
+):
+    answer, shortened = await talk("llamacpp", SmallModel(refuses=True, sums_up=False), {})
+    assert answer.startswith("Hello, ")
     assert shortened > 0
 
 
