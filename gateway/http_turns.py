@@ -6,7 +6,6 @@ whose client has left counts as long as it runs, and nobody has to give anything
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from ..embedding.host import Host
 from ..embedding.runtime import begin_session, host_of
 from ..embedding.session import Session
 from ..embedding.turn import Turn, TurnEvent
+from ..runtime.definitions import InputMode
 from ..runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
 from ..runtime.events import (
     DurableEvent,
@@ -72,19 +72,19 @@ class HttpTurns:
         self._daemon = daemon
         self._nursery = nursery
         self._parked: dict[str, ParkedTurn] = {}
-        self._beginning = Counter[str]()
+        self._beginning: list[BeginningTurn] = []
         self._inputs: dict[str, str] = {}
         self._turns: dict[str, set[str]] = {}
         self._is_watching = False
 
     @property
     def count(self) -> int:
-        """Those that run, wait for their turn, or are about to begin."""
-        return len(self._inputs) + self._beginning.total()
+        """Those that run, wait for their turn, or are about to begin; each counts once."""
+        return len(self._inputs) + len(self._beginning)
 
     @contextmanager
     def room(self, requester: Requester) -> Generator[None]:
-        """Hold the place of a turn around what begins it.
+        """Hold the place of a turn around what begins it; from when its input is stored, that has the place.
 
         Raises:
             BadHead: There are `max_http_turns`, and the token has its own part of them; or the daemon stops.
@@ -93,20 +93,20 @@ class HttpTurns:
             raise BadHead(503, "the daemon is stopping: ask again when it is back", _AGAIN)
         most = self._daemon.settings.max_http_turns
         owner = _owner(requester.name)
-        own = self._beginning[owner] + sum(each == owner for each in self._inputs.values())
+        own = sum(_owner(each.name) == owner for each in self._beginning)
+        own += sum(each == owner for each in self._inputs.values())
         if self.count >= most and own >= min(MAX_OWN_TURNS, most // 4):
             why = f"{most} turns that were begun by HTTP run already ([server] max_http_turns)"
             raise BadHead(429, why, _AGAIN)
         if not self._is_watching:
             self._is_watching = True
             host_of(self._daemon.runtime).inboxes.watch(self._take)
-        self._beginning[owner] += 1
+        self._beginning.append(beginning := BeginningTurn(requester.name))
         try:
             yield
         finally:
-            self._beginning[owner] -= 1
-            if not self._beginning[owner]:
-                del self._beginning[owner]
+            if beginning in self._beginning:
+                self._beginning.remove(beginning)
 
     def _take(self, events: tuple[Stored, ...]) -> None:
         for stored in events:
@@ -114,6 +114,8 @@ class HttpTurns:
             if isinstance(event, InputAccepted):
                 if event.via:
                     self._inputs[event.input_id] = _owner(event.via)
+                    if event.mode is not InputMode.STEER:  # what a turn reads meanwhile has no room
+                        self._has_begun(event.via)
             elif not self._inputs:
                 continue
             elif isinstance(event, TurnStarted):
@@ -123,6 +125,12 @@ class HttpTurns:
                 self._over(self._turns.pop(event.turn_id, set()))
             elif isinstance(event, InputCancelled | InputDelivered):
                 self._inputs.pop(event.input_id, None)
+
+    def _has_begun(self, name: str) -> None:
+        """Note that the input of one that was beginning is stored: it counts there."""
+        found = next((each for each in self._beginning if each.name == name), None)
+        if found is not None:
+            self._beginning.remove(found)
 
     def _over(self, input_ids: set[str]) -> None:
         """Note that the turns of inputs are over; nobody waits for the clients of these any more."""
@@ -454,6 +462,19 @@ class ParkedTurn:
         self.goes_on = goes_on
         self.over = trio.Event()
         self.is_taken = False
+
+
+class BeginningTurn:
+    """A turn of which nothing is stored yet; one is like no other.
+
+    Attributes:
+        name: Who begins it, and by which protocol.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 def _owner(name: str) -> str:

@@ -14,13 +14,20 @@ import trio
 import callboard
 from callboard.config.sections import OpenAiSettings, ServerSettings
 from callboard.config.settings import Settings
+from callboard.embedding.runtime import host_of
 from callboard.gateway.connection.caller import Requester
 from callboard.gateway.door.exchange import ResponseStream
 from callboard.gateway.openai.chat_request import MAX_MESSAGES
 from callboard.gateway.openai.content import MAX_VALUES
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import fail, reply
-from callboard.runtime.events import HistoryGiven, InputAccepted, SessionTainted, TurnEnded
+from callboard.runtime.events import (
+    HistoryGiven,
+    InputAccepted,
+    SessionTainted,
+    Stored,
+    TurnEnded,
+)
 from callboard.runtime.history import Answer as GivenAnswer
 from callboard.runtime.history import Result
 from callboard.runtime.store.lists import SessionFilter
@@ -35,6 +42,7 @@ from support.waits import until
 
 CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "Hello."}]
+RUN = msgspec.json.encode({"threadId": "t", "runId": "r", "messages": [{"id": "1", **HELLO[0]}]})
 
 
 def body_of(messages: Any = HELLO, **fields: Any) -> bytes:
@@ -341,6 +349,28 @@ async def test_more_turns_than_may_run_are_asked_to_come_again() -> None:
     assert answer.status == 200
 
 
+async def test_a_turn_counts_once_from_its_request_to_its_end() -> None:
+    """While its input was stored it counted twice, and others were sent away although there was room."""
+    counts: list[tuple[str, int]] = []
+    model = callboard.ScriptedModel([reply("Hi.")] * 3)
+    async with open_daemon(model) as daemon:
+        turns = daemon.gateway.turns
+        await ask(daemon, body_of())  # from then on they are counted
+
+        def look(events: tuple[Stored, ...]) -> None:
+            counts.extend((type(each.event).__name__, turns.count) for each in events)
+
+        host_of(daemon.runtime).inboxes.watch(look)
+        for target, body in ((CHAT, body_of()), ("/ag-ui/general", RUN)):
+            assert turns.count == 0
+            sent = request(daemon, target, body, connection="close")
+            assert (await answer_to(daemon, sent)).status == 200
+            assert turns.count == 0
+    during = [name for name, count in counts if count == 1]
+    assert {"SessionCreated", "InputAccepted", "TurnStarted"} <= {*during}
+    assert {count for _, count in counts} == {0, 1}
+
+
 async def test_a_token_whose_turns_take_all_room_keeps_no_other_out() -> None:
     """A turn that waits for its client's tools has its place for ten minutes; another token has a few all the same."""
     settings = ServerSettings(port=0, max_http_turns=8)
@@ -353,11 +383,11 @@ async def test_a_token_whose_turns_take_all_room_keeps_no_other_out() -> None:
 
         async def begin(token: str) -> None:
             stream = await stack.enter_async_context(open_stream(daemon))
-            begun = len(turns._inputs)
+            count = turns.count
             bearer = f"Bearer {token}"
             await stream.send_all(request(daemon, CHAT, body_of(), authorization=bearer))
-            with trio.fail_after(PATIENCE):  # while its input is stored, it counts twice
-                await until(lambda: len(turns._inputs) == turns.count == begun + 1)
+            with trio.fail_after(PATIENCE):
+                await until(lambda: turns.count == count + 1)
 
         async def refused(token: str) -> int:
             return (await ask(daemon, body_of(), authorization=f"Bearer {token}")).status
