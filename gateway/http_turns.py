@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+import msgspec
 import trio
 
 from ..config.keys.tokens import Credential
@@ -464,17 +465,14 @@ class ParkedTurn:
         self.is_taken = False
 
 
-class BeginningTurn:
+class BeginningTurn(msgspec.Struct, frozen=True, eq=False):
     """A turn of which nothing is stored yet; one is like no other.
 
     Attributes:
         name: Who begins it, and by which protocol.
     """
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
 
 def _owner(name: str) -> str:

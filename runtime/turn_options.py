@@ -67,6 +67,10 @@ class GivenTool(msgspec.Struct, frozen=True, omit_defaults=True):
     parameters: str = '{"type":"object","properties":{}}'
 
 
+ANY_TOOL = "*"
+"""In the place of a tool's name: no tool has it."""
+
+
 class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the program that sent an input gives its turn beside the text.
 
@@ -75,12 +79,14 @@ class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
         tools: Tools that the program runs itself: their calls wait for its results.
         metadata: What the program wants to find again beside the answer; nothing reads it here.
         asks: Whether the program answers questions about calls of the agent's tools.
+        must_call: The one of its tools that the turn's first answer calls, `*` for any of them; empty when the model decides.
     """
 
     instructions: str = ""
     tools: tuple[GivenTool, ...] = ()
     metadata: dict[str, str] = {}
     asks: bool = False
+    must_call: str = ""
 
 
 NO_CLIENT = ClientContext()

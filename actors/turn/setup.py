@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from ...config.settings import Limits
-from ...providers.provider import ModelTarget
+from ...providers.provider import ModelRequest, ModelTarget, ToolChoice
 from ...runtime.definitions import Agent, ToolDefinition
 from ...runtime.events import DurableEvent, LiveEvent
 from ...runtime.kernel.delivery import AnswerReader, Hold, Subscription
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, DispatcherMessage
 from ...runtime.store.rows import OpenTurn
-from ...runtime.turn_options import TurnOptions, no_laxer
+from ...runtime.turn_options import ANY_TOOL, TurnOptions, no_laxer
 from ...tools.skills.shelf import workspace_prompt
 from ..budget.budgets import BudgetBook
 from ..conversation.conversation import Conversation
@@ -85,6 +85,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         pacer: The consumer that may hold the reading up, if there is one.
         tools: What the model may ask for.
         client_tools: Those of them that the program which sent the input runs itself.
+        must_call: The one of these that the first answer calls, `*` for any; empty when the model decides.
         workspace_prompt: Returns what the model is told of skills, and by each AGENTS.md.
         channel: Where the session's own people are, if they may be asked.
         lineage: The sessions above, with their people, if those may be asked.
@@ -107,6 +108,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pacer: Subscription | None = None
     tools: tuple[ToolDefinition, ...] = ()
     client_tools: tuple[ToolDefinition, ...] = ()
+    must_call: str = ""
     workspace_prompt: Callable[[], Awaitable[str]] | None = None
     channel: str | None = None
     lineage: tuple[Ancestor, ...] = ()
@@ -117,6 +119,17 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout_seconds: float | None = None
     silent_window: Callable[[ModelTarget], Awaitable[int | None]] | None = None
     tracing: Tracing | None = None
+
+    def with_call(self, request: ModelRequest, conversation: Conversation) -> ModelRequest:
+        """Return the request with what its answer must call: the first one of the turn a tool of the client."""
+        if not self.must_call or conversation.last_turn.messages:
+            return request
+        if self.must_call != ANY_TOOL:
+            return msgspec.structs.replace(request, forced_tool=self.must_call)
+        # Else it would be free to call one of the agent's tools instead.
+        return msgspec.structs.replace(
+            request, tools=self.client_tools, tool_choice=ToolChoice.REQUIRED
+        )
 
     def trace_of(self, host: TurnHost, turn_id: str) -> TurnTrace | None:
         """Return where the turn stands in a trace; `None` without telemetry."""
@@ -183,6 +196,7 @@ def setup_turn(
         pacer=pacer,
         tools=(*tools, *client_tools) if client_tools else tools,
         client_tools=client_tools,
+        must_call=options.client.must_call if options is not None and client_tools else "",
         workspace_prompt=partial(
             workspace_prompt,
             services.skills,

@@ -98,10 +98,14 @@ class AnswerForm:
         )
         self._tools = (*tools, self._tool)
 
-    def asked_for(
-        self, request: ModelRequest, target: ModelTarget, *, is_again: bool
-    ) -> ModelRequest:
-        """Return the request for an answer of this form."""
+    def asked_for(self, request: ModelRequest, target: ModelTarget, rejected: int) -> ModelRequest:
+        """Return the request for an answer of this form, after so many rejected ones.
+
+        One that must call a tool of the client is as it is: the answer comes behind that.
+        """
+        if request.forced_tool is not None or request.tool_choice is not ToolChoice.AUTO:
+            return request
+        is_again = rejected > 0
         bound = msgspec.structs.replace(request, answer_schema=self._schema)
         if target.endpoint is None:
             return bound

@@ -320,10 +320,10 @@ class Turn:
             temperature=agent.temperature,
             thinking=agent.thinking,
         )
+        request = self._setup.with_call(request, self._host.conversation)
         if self._form is None:
             return request
-        is_again = self._host.conversation.rejected_answers > 0
-        return self._form.asked_for(request, target, is_again=is_again)
+        return self._form.asked_for(request, target, self._host.conversation.rejected_answers)
 
     # ── the tools ────────────────────────────────────────────────────────────────────────────────
 

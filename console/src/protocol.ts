@@ -2844,6 +2844,7 @@ metadata?: {
 [k: string]: string
 }
 asks?: boolean
+must_call?: string
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3655,4 +3656,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 9d946cf42168a9946dc05b063e2cd0f83ce3f19aae2566229ce655fa16a89366
+// Of the schema: f6060789fb8bb4dc6970190d7846914a724eb68ff0e51ae9f39959f22508c210

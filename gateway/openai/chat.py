@@ -68,7 +68,9 @@ class ChatApi:
             else:
                 answer = await self._whole(exchange, turn, view, request, headers)
                 is_told = answer is not None
-            if view.ended is None and (calls := view.client_calls) and is_told:
+            if request.wants_call and is_told:
+                pass  # the call was the answer: its turn ends with it, and waits for no result
+            elif view.ended is None and (calls := view.client_calls) and is_told:
                 held.give()
                 self._turns.park(turn, requester, (each.call_id for each in calls))
             elif view.ended is None and key is not None and exchange.has_left:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -11,6 +11,7 @@ from ...runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE, Attachmen
 from ...runtime.history import Answer, Call, Input, Item, Part, Result, Text, checked_attachments
 from ...runtime.text import without_surrogates
 from ...runtime.turn_options import (
+    ANY_TOOL,
     MAX_CLIENT_TOOLS,
     ClientContext,
     GivenTool,
@@ -178,7 +179,6 @@ class CommonRequest(msgspec.Struct, kw_only=True):
                 raise ApiProblem(f"{name} can't be had here: leave it out", name)
         if self.top_logprobs:
             raise ApiProblem("there are no log probabilities here: leave it out", "top_logprobs")
-        check_tool_choice(self.tool_choice)
 
     @property
     def ignored(self) -> list[str]:
@@ -190,6 +190,10 @@ class CommonRequest(msgspec.Struct, kw_only=True):
     ) -> tuple[GivenTool, ...]:
         """Return the client's tools, unless it wants none of them called; raise `ApiProblem`."""
         return () if is_word(self.tool_choice, "none") else given_tools(tools)
+
+    def must_call(self, tools: Iterable[GivenTool]) -> str:
+        """Return the tool among the client's that is to be called, as in `ClientContext`; raise `ApiProblem`."""
+        return forced_tool(self.tool_choice, {each.name for each in tools})
 
 
 class ChatRequest(CommonRequest, kw_only=True):
@@ -275,12 +279,22 @@ class ChatRequest(CommonRequest, kw_only=True):
 
 
 class ChatStyle(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request says of its answer."""
+    """What a request says of its answer.
+
+    Attributes:
+        model: Its model.
+        stream: Whether it comes as a stream.
+        has_form: Whether a form is given for it.
+        wants_usage: Whether a stream ends with the tokens.
+        wants_call: Whether it is the call of one named tool, and nothing comes behind that.
+        ignored: The parameters that were given and are passed over.
+    """
 
     model: str
     stream: bool
     has_form: bool
     wants_usage: bool
+    wants_call: bool
     ignored: list[str]
 
 
@@ -290,14 +304,17 @@ def read_chat(body: bytes) -> tuple[ChatStyle, TurnOptions, ClientContext, ChatI
     request.check()
     said = conversation_of(decoded_items(request.messages, Message, "messages"))  # type: ignore[arg-type]
     form, wants = request.response_format, request.stream_options
+    tools = request.client_tools
+    must_call = request.must_call(tools)
     style = ChatStyle(
         model=request.model,
         stream=bool(request.stream),
         has_form=form is not None and form.type != "text",
         wants_usage=wants is not None and bool(wants.include_usage),
+        wants_call=must_call not in ("", ANY_TOOL),
         ignored=request.ignored,
     )
-    client = ClientContext(said.instructions, request.client_tools, request.metadata or {})
+    client = ClientContext(said.instructions, tools, request.metadata or {}, must_call=must_call)
     return style, request.options, client, said
 
 
@@ -419,10 +436,36 @@ def effort_of(word: str | None, param: str) -> ThinkingEffort | None:
     return EFFORTS[word]
 
 
-def check_tool_choice(choice: msgspec.Raw) -> None:
-    """Raise `ApiProblem` for a choice that no model here can be held to."""
-    if is_given(choice) and not is_word(choice, "auto") and not is_word(choice, "none"):
-        raise ApiProblem("it is auto or none: no model is made to call a tool here", "tool_choice")
+class ChosenTool(msgspec.Struct):
+    """The tool that a request wants called; a response's says its name without a function around it."""
+
+    type: Literal["function"]
+    name: str = ""
+    function: CalledFunction | None = None
+
+
+_CHOSEN_TOOL = msgspec.json.Decoder(ChosenTool)
+
+
+def forced_tool(choice: msgspec.Raw, names: Collection[str]) -> str:
+    """Return the one of these tools that a choice wants called, `*` for any, or nothing; raise `ApiProblem`."""
+    if not is_given(choice) or is_word(choice, "auto") or is_word(choice, "none"):
+        return ""
+    if is_word(choice, "required"):
+        if not names:
+            raise ApiProblem(
+                "there are no tools to call: give some, or leave it out", "tool_choice"
+            )
+        return ANY_TOOL
+    try:
+        chosen = _CHOSEN_TOOL.decode(choice)
+    except msgspec.MsgspecError:
+        why = "it is auto, none, required, or the function of one of your tools"
+        raise ApiProblem(why, "tool_choice") from None
+    name = chosen.name if chosen.function is None else chosen.function.name
+    if name not in names:
+        raise ApiProblem(f"none of your tools is named {name!r:.100}", "tool_choice")
+    return name
 
 
 def is_word(text: msgspec.Raw, word: str) -> bool:

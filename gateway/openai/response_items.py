@@ -197,6 +197,12 @@ class AnswerText(msgspec.Struct):
     format: TextForm
 
 
+class ChosenFunction(msgspec.Struct, tag_field="type", tag="function"):
+    """The client's tool that the model had to call."""
+
+    name: str
+
+
 class ResponseBody(msgspec.Struct, kw_only=True):
     """A response, with every field that Open Responses wants; what nothing was said of is as OpenAI has it then."""
 
@@ -217,7 +223,7 @@ class ResponseBody(msgspec.Struct, kw_only=True):
     store: bool = True
     object: str = "response"
     parallel_tool_calls: bool = True
-    tool_choice: str = "auto"
+    tool_choice: str | ChosenFunction = "auto"
     temperature: float = 1.0
     top_p: float = 1.0
     presence_penalty: float = 0.0

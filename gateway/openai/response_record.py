@@ -19,7 +19,7 @@ from ...runtime.definitions import Attachment, ThinkingEffort
 from ...runtime.errors import NotFoundError
 from ...runtime.events import ApprovalAnswered, CallFinished, TurnStarted
 from ...runtime.history import Answer, Call, Input, Item, Result, text_of
-from ...runtime.turn_options import ClientContext, TurnOptions
+from ...runtime.turn_options import ANY_TOOL, ClientContext, TurnOptions
 from ..connection.caller import Requester
 from ..recorded_turn import RecordedTurn
 from .chat_request import ANY_OBJECT
@@ -28,6 +28,7 @@ from .response_fold import ResponseFold
 from .response_items import (
     AnswerText,
     ApprovalResponseItem,
+    ChosenFunction,
     FunctionCallItem,
     FunctionOfClient,
     FunctionOutputItem,
@@ -288,6 +289,7 @@ def body_of(
             FunctionOfClient(each.name, msgspec.Raw(each.parameters.encode()), each.description)
             for each in client.tools
         ],
+        tool_choice=_choice(client.must_call),
         instructions=client.instructions or None,
         metadata=client.metadata,
         temperature=1.0 if temperature is None else temperature,
@@ -296,6 +298,12 @@ def body_of(
         reasoning=None if effort is None else ReasoningOptions(EFFORT_WORDS[effort]),
         text=AnswerText(_form(options.answer_schema)),
     )
+
+
+def _choice(must_call: str) -> str | ChosenFunction:
+    if must_call in ("", ANY_TOOL):
+        return "required" if must_call else "auto"
+    return ChosenFunction(must_call)
 
 
 def _form(schema: str | None) -> TextForm:

@@ -237,6 +237,7 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
     results: dict[str, str] = {}
     approvals: dict[str, ApprovalAnswer] = {}
     names: dict[str, str] = {}
+    tools = request.client_tools
     last_answer = -1
     for number, item in enumerate(items):
         param = f"input[{number}]"
@@ -292,9 +293,10 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
         results=results,
         client=ClientContext(
             "\n\n".join(filter(None, instructions)),
-            request.client_tools,
+            tools,
             request.metadata or {},
             request.wants_approvals,
+            request.must_call(tools),
         ),
         session_id=session_id,
         budget=request.budget,

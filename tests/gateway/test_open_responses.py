@@ -175,6 +175,44 @@ async def test_no_more_calls_are_made_than_a_response_may_have() -> None:
     assert none.status == 400
 
 
+async def test_a_response_begins_with_the_call_that_is_wanted() -> None:
+    """The model is free again once it has called, and where nothing is said of it."""
+    named = {"type": "function", "name": "get_weather"}
+    time = WEATHER | {"name": "get_time"}
+    model = callboard.ScriptedModel([CALL, reply("Rain."), CALL, reply("Rain."), reply("Hi.")])
+    async with open_daemon(model, configured=PLAIN) as daemon:
+        for choice in (named, "required"):
+            first = response_of(await ask(daemon, tools=[WEATHER, time], tool_choice=choice))
+            kept = await read(daemon, first.id)
+            assert msgspec.to_builtins(first.tool_choice) == choice
+            assert first.tool_choice == kept.tool_choice
+            (call,) = first.output
+            assert isinstance(call, FunctionCall)
+            result = {
+                "type": "function_call_output",
+                "call_id": call.call_id,
+                "output": "Rain.",
+            }
+            last = response_of(await ask(daemon, previous_response_id=first.id, input=[result]))
+            assert isinstance(last.output[-1], Message)
+        free = response_of(await ask(daemon, tools=[WEATHER]))
+        assert free.tool_choice == "auto"
+    asked = [(each.forced_tool, str(each.tool_choice)) for each in model.requests]
+    assert asked == [
+        ("get_weather", "auto"),
+        (None, "auto"),
+        (None, "required"),
+        (None, "auto"),
+        (None, "auto"),
+    ]
+    offered = [{tool.name for tool in each.tools} for each in model.requests]
+    assert offered[2] == {
+        "get_weather",
+        "get_time",
+    }  # of which one is called, and none of the agent's
+    assert all("read_file" in names for at, names in enumerate(offered) if at != 2)
+
+
 async def test_what_changes_no_answer_is_named_and_probabilities_are_refused() -> None:
     passed_over = {
         "include": ["reasoning.encrypted_content"],

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import callboard
+from callboard.config.sections import ServerSettings
 from callboard.providers.testing.script import reply
 from support.gateway.daemon_scene import Daemon, open_daemon
 from support.gateway.door_scene import request
@@ -66,6 +67,19 @@ PICTURE = [
     {"type": "text", "text": "What is this?"},
     {"type": "image_url", "image_url": {"url": _png(), "detail": "auto"}},
 ]
+TITLE = {
+    "type": "object",
+    "properties": {
+        "title": {
+            "type": "string",
+            "description": "A concise title for the conversation in 5 words or less",
+        }
+    },
+    "required": ["title"],
+    "additionalProperties": False,
+    "$schema": "http://json-schema.org/draft-07/schema#",
+}
+"""The schema that a class of zod becomes."""
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "Open WebUI, a chat": (
         OPEN_WEB_UI,
@@ -132,6 +146,21 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         },
         "frequency_penalty, presence_penalty, top_p, user",
     ),
+    "LibreChat, a title in a form": (
+        LIBRE_CHAT | {"x_stainless_helper_method": "chat.completions.parse"},
+        {
+            "user": "665f",
+            "stream": False,
+            "temperature": 0.2,
+            "n": 1,
+            "messages": [{"role": "user", "content": "Provide a title in 5 words"}],
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "extract", "strict": True, "schema": TITLE},
+            },
+        },
+        "user",
+    ),
     "LibreChat, a title": (
         LIBRE_CHAT,
         {
@@ -174,13 +203,16 @@ def text_of(answer: Answer, *, streams: bool) -> str:
 @pytest.mark.parametrize("name", FORMS)
 async def test_a_front_end_is_answered(name: str) -> None:
     headers, body, ignored = FORMS[name]
-    model = callboard.ScriptedModel([reply(["It is ", "noon."])])
+    has_form = "response_format" in body
+    said = '{"title":"A Greeting"}' if has_form else "It is noon."
+    model = callboard.ScriptedModel([reply([said[:6], said[6:]])])
     async with open_daemon(model) as daemon:
         answer = await ask(daemon, body, headers)
     assert answer.status == 200, answer.body
-    assert text_of(answer, streams=body["stream"]) == "It is noon."
+    assert text_of(answer, streams=body["stream"]) == said
     assert answer.headers.get("x-callboard-ignored", "") == ignored
     (asked,) = model.requests
+    assert asked.answer_schema == (TITLE if has_form else None)
     last = asked.rounds[-1].items[-1]
     has_picture = body["messages"][-1]["content"] == PICTURE
     assert [each.media_type for each in getattr(last, "attachments", ())] == (
@@ -218,6 +250,31 @@ async def test_a_front_end_calls_its_own_tools(headers: dict[str, Any]) -> None:
     assert text_of(second, streams=True) == "It rains."
     contents = [getattr(item, "content", "") for item in model.requests[1].rounds[-1].items]
     assert '{"status":"success","result":"Rain."}' in contents
+
+
+async def test_a_front_end_has_a_title_by_a_call() -> None:
+    """The older form of a structured title: one tool that must be called, whose result nobody brings."""
+    tool = {"type": "function", "function": {"name": "extract", "parameters": TITLE}}
+    body = {
+        "user": "665f",
+        "stream": False,
+        "temperature": 0.2,
+        "messages": [{"role": "user", "content": "Provide a title in 5 words"}],
+        "tools": [tool],
+        "tool_choice": {"type": "function", "function": {"name": "extract"}},
+    }
+    model = callboard.ScriptedModel([reply(calls=[("extract", {"title": "A Greeting"})])] * 2)
+    async with open_daemon(model, settings=ServerSettings(port=0, max_http_turns=1)) as daemon:
+        for _ in range(2):  # the first one holds no place for ten minutes
+            answer = await ask(daemon, body, LIBRE_CHAT)
+            assert answer.status == 200, answer.body
+            (choice,) = msgspec.json.decode(answer.body)["choices"]
+            (call,) = choice["message"]["tool_calls"]
+            assert call["function"]["name"] == "extract"
+            assert msgspec.json.decode(call["function"]["arguments"]) == {"title": "A Greeting"}
+            assert daemon.gateway.turns.count == 0
+        assert await daemon.runtime.sessions() == []
+    assert [each.forced_tool for each in model.requests] == ["extract", "extract"]
 
 
 @pytest.mark.parametrize("headers", [OPEN_WEB_UI, LIBRE_CHAT], ids=["Open WebUI", "LibreChat"])

@@ -117,7 +117,19 @@ REFUSED: dict[str, tuple[dict[str, Any], str | None]] = {
     "probabilities": ({"logprobs": True}, "logprobs"),
     "sound": ({"modalities": ["text", "audio"]}, "modalities"),
     "functions of old": ({"functions": [{"name": "f"}]}, "functions"),
-    "a forced tool": ({"tool_choice": "required"}, "tool_choice"),
+    "a call of no tool": ({"tool_choice": "required"}, "tool_choice"),
+    "a call of the agent's tool": (
+        {
+            "tools": [TOOL],
+            "tool_choice": {"type": "function", "function": {"name": "read_file"}},
+        },
+        "tool_choice",
+    ),
+    "a choice of no kind": (
+        {"tools": [TOOL], "tool_choice": {"type": "allowed_tools"}},
+        "tool_choice",
+    ),
+    "a choice by another word": ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
     "too hot": ({"temperature": 9}, "temperature"),
     "no effort": ({"reasoning_effort": "huge"}, "reasoning_effort"),
     "a form of no object": (

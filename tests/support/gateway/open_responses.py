@@ -93,6 +93,10 @@ class TextField(msgspec.Struct):
     format: Format
 
 
+class ChosenFunction(msgspec.Struct, tag_field="type", tag="function"):
+    name: str
+
+
 class Response(msgspec.Struct, tag_field="object", tag="response"):
     """All of these are there; which may be null is told by their types."""
 
@@ -107,7 +111,7 @@ class Response(msgspec.Struct, tag_field="object", tag="response"):
     output: list[Item]
     error: Error | None
     tools: list[FunctionTool]
-    tool_choice: Literal["auto", "none", "required"]
+    tool_choice: Literal["auto", "none", "required"] | ChosenFunction
     truncation: Literal["auto", "disabled"]
     parallel_tool_calls: bool
     text: TextField
