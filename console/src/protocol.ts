@@ -258,6 +258,7 @@ params: {
 limit?: number
 before?: (number | null)
 agent?: (string | null)
+kind?: (SessionKind | null)
 workspace?: (string | null)
 query?: string
 deleted?: ("also" | "no" | "only")
@@ -3656,4 +3657,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: f6060789fb8bb4dc6970190d7846914a724eb68ff0e51ae9f39959f22508c210
+// Of the schema: de3519c8f3249f1e17c761b2df614af309f5619b201bfd48c7b74af364a7e49c

@@ -207,6 +207,7 @@ async def list_sessions(caller: Caller, params: wire.ListSessions) -> SessionPag
         limit=page(params.limit),
         before=params.before,
         agent=params.agent,
+        kind=params.kind,
         workspace=params.workspace,
         words=params.query,
         deleted=params.deleted,

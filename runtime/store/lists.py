@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from ..definitions import CallStatus
+from ..definitions import CallStatus, SessionKind
 from .rows import CallRow, SessionRow
 
 
@@ -26,6 +26,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         before: Where the page begins: `SessionPage.next_before` of the page before it.
         agent: Only those of this agent.
+        kind: Only those of this kind.
         workspace: Only those that work in this folder.
         words: Only those with this text in title, preview or id, in any case; no wildcards.
         deleted: Whether to leave deleted sessions out, include them, or list them alone.
@@ -37,6 +38,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
     before: int | None = None
     agent: str | None = None
+    kind: SessionKind | None = None
     workspace: str | None = None
     words: str = ""
     deleted: Literal["no", "also", "only"] = "no"

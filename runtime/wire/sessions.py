@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from ..budget import Budget
-from ..definitions import InputMode
+from ..definitions import InputMode, SessionKind
 from ..identity import TraceContext
 from ..store.lists import Hit
 from ..store.rows import MessageRow
@@ -29,14 +29,15 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 class ListSessions(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list.
 
-    `before` is the `next_before` of the previous page; `workspace` the folder that they work in; `query`
-    a text in title, preview or id; `deleted` leaves deleted sessions out, includes them, or lists them
+    `before` is the `next_before` of the previous page; `kind` what they are in the session tree; `workspace` the
+    folder that they work in; `query` a text in title, preview or id; `deleted` leaves deleted sessions out, includes them, or lists them
     alone.
     """
 
     limit: WireInteger = 100
     before: WireInteger | None = None
     agent: Word | None = None
+    kind: SessionKind | None = None
     workspace: Line | None = None
     query: Line = ""
     deleted: Literal["no", "also", "only"] = "no"

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from callboard.runtime.definitions import SessionKind
 from callboard.runtime.events import (
     DurableEvent,
     InputAccepted,
@@ -40,7 +41,8 @@ async def put(store: Store, session_id: str, *events: DurableEvent) -> None:
 
 
 def created(workspace: str = "/work", parent_id: str | None = None) -> SessionCreated:
-    return SessionCreated(agent="general", workspace=workspace, parent_id=parent_id)
+    kind = SessionKind.MAIN if parent_id is None else SessionKind.WORKER
+    return SessionCreated(agent="general", workspace=workspace, parent_id=parent_id, kind=kind)
 
 
 def began(turn_id: str = "t1") -> tuple[DurableEvent, ...]:
@@ -74,6 +76,7 @@ async def pages(store: Store, limit: int, wanted: SessionFilter) -> list[str]:
                 before=before,
                 deleted=wanted.deleted,
                 workspace=wanted.workspace,
+                kind=wanted.kind,
                 include_children=wanted.include_children,
                 within=wanted.within,
             )
@@ -125,6 +128,10 @@ async def test_running_and_idle_sessions_stand_in_one_list(store: Store) -> None
         assert here == [name for name in there if name >= "s5"]
         without = await pages(store, limit, SessionFilter(include_children=False))
         assert without == [name for name in there if name not in {"s3", "s5"}]
+        workers = await pages(store, limit, SessionFilter(kind=SessionKind.WORKER))
+        assert workers == [name for name in there if name in {"s3", "s5"}]
+        assert await pages(store, limit, SessionFilter(kind=SessionKind.MAIN)) == without
+        assert await pages(store, limit, SessionFilter(kind=SessionKind.BRANCH)) == []
         few = Visibility(session_ids=("s1", "s2", "none"))
         seen = await pages(store, limit, SessionFilter(within=few))
         assert seen == [name for name in there if name in {"s1", "s2"}]

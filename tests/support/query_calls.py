@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from callboard.runtime.definitions import CallStatus
+from callboard.runtime.definitions import CallStatus, SessionKind
 from callboard.runtime.identity import RequestKey
 from callboard.runtime.store.feeds import Topic
 from callboard.runtime.store.lists import CallFilter, SessionFilter, Visibility, WordSearch
@@ -43,6 +43,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"wanted": SessionFilter(deleted="only", before=1)},
         {"wanted": SessionFilter(deleted="also")},
         {"wanted": SessionFilter(include_children=False)},
+        {"wanted": SessionFilter(kind=SessionKind.BRANCH)},
         {"wanted": SessionFilter(until_ms=1)},
         {"wanted": SessionFilter(within=FEW)},
     ],

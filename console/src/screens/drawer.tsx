@@ -3,13 +3,14 @@ import { computed, useComputed } from "@preact/signals";
 import { memo } from "../parts/memo";
 import { Menu, type Choice } from "../parts/menu";
 import { Icon } from "../parts/icon";
-import { areThereMore, isTrash, listMore, look, may, query, route, search, sessions, type SessionRow } from "../store/app";
-import { hits, purge, remove, rename, restore, save } from "../store/sessions";
+import { areThereMore, isTrash, listMore, look, may, query, route, sessions, type SessionRow } from "../store/app";
+import { choose, chosen, hits, purge, remove, rename, restore, save } from "../store/sessions";
 import { language, words } from "../store/settings";
 import { shown } from "../parts/text";
 import { hrefOf } from "../store/route";
 import { its as aboutChat } from "../words/screens/chat";
 import { Nav } from "./nav";
+import { Find, isSifted, Several } from "./sift";
 
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -23,18 +24,12 @@ export function Drawer({ isOpen, close }: { isOpen: boolean; close(): void }) {
             <span aria-hidden="true">＋</span> {its.newSession}
           </a>
         )}
-        <input
-          type="search"
-          aria-label={its.search}
-          placeholder={its.search}
-          value={query.value}
-          onInput={(event) => search(event.currentTarget.value)}
-        />
+        <Find />
       </div>
       <div class="sessions" tabIndex={0} role="group" aria-label={its.sessions}>
         {isTrash.value && <h2>{its.drawer.trash}</h2>}
         {sessions.value.length === 0 ? (
-          hits.value.length === 0 && <p class="empty">{query.value !== "" ? its.noMatch : isTrash.value ? its.drawer.noTrash : its.noSessions}</p>
+          hits.value.length === 0 && <p class="empty">{query.value !== "" ? its.noMatch : isSifted.value ? its.drawer.siftNone : isTrash.value ? its.drawer.noTrash : its.noSessions}</p>
         ) : (
           <ul>
             {sessions.value.map((row) => (
@@ -49,9 +44,10 @@ export function Drawer({ isOpen, close }: { isOpen: boolean; close(): void }) {
         )}
         {!isTrash.value && hits.value.length > 0 && <Hits close={close} />}
       </div>
+      {chosen.value !== null && <Several />}
       <div class="drawer-foot">
         {may("session/restore") && (
-          <button type="button" class="quiet small" aria-pressed={isTrash.value} onClick={() => look(!isTrash.value)}>
+          <button type="button" class="quiet small" aria-pressed={isTrash.value} onClick={() => ((chosen.value = null), look(!isTrash.value))}>
             <Icon name={isTrash.value ? "undo" : "trash"} />
             {isTrash.value ? its.drawer.back : its.drawer.trash}
           </button>
@@ -75,6 +71,18 @@ const Row = memo(({ row, close }: { row: SessionRow; close(): void }) => {
   const its = words.value;
   const isCurrent = useComputed(() => row.session_id === current.value).value;
   const title = shown(row.title) || its.untitled;
+  const isChosen = useComputed(() => chosen.value?.has(row.session_id)).value;
+  if (isChosen !== undefined) {
+    return (
+      <li>
+        <label class="check">
+          <input type="checkbox" aria-label={its.drawer.choose(title)} checked={isChosen} onChange={() => choose(row.session_id)} />
+          <span class="title">{title}</span>
+          <Meta row={row} />
+        </label>
+      </li>
+    );
+  }
   return (
     <li>
       <a
@@ -84,16 +92,25 @@ const Row = memo(({ row, close }: { row: SessionRow; close(): void }) => {
         onClick={close}
       >
         <span class="title">{title}</span>
-        <span class="meta">
-          {row.is_active && <span class="dot" role="img" aria-label={its.running} />}
-          {row.agent !== "general" && <span>{shown(row.agent)}</span>}
-          <time dateTime={new Date(row.updated_at_ms).toISOString()}>{ago(row.updated_at_ms)}</time>
-        </span>
+        <Meta row={row} />
       </a>
       <Menu label={its.drawer.menu(title)} choices={choices(row)} />
     </li>
   );
 }, (before, now) => before.row === now.row);
+
+function Meta({ row }: { row: SessionRow }) {
+  const its = words.value;
+  const kind = row.kind === "main" ? ((row.forked_from ?? "") === "" ? "" : its.drawer.copy) : its.drawer[row.kind];
+  return (
+    <span class="meta">
+      {row.is_active && <span class="dot" role="img" aria-label={its.running} />}
+      {kind !== "" && <span>{kind}</span>}
+      {row.agent !== "general" && <span>{shown(row.agent)}</span>}
+      <time dateTime={new Date(row.updated_at_ms).toISOString()}>{ago(row.updated_at_ms)}</time>
+    </span>
+  );
+}
 
 function choices(row: SessionRow): Choice[] {
   const its = words.value.drawer;

@@ -41,6 +41,16 @@ export const wasEnded = signal(false);
 export const sessions = signal<SessionRow[]>([]);
 export const areThereMore = signal(false);
 export const query = signal("");
+
+/** Which sessions the list has; what is empty is all. */
+export interface Sift {
+  agent: string;
+  /** Without one, those that people have begun. */
+  kind: "" | "all" | "branch" | "worker";
+  workspace: string;
+}
+export const NO_SIFT: Sift = { agent: "", kind: "", workspace: "" };
+export const sift = signal<Sift>(NO_SIFT);
 export const approvals = signal<ApprovalRow[]>([]);
 export const open = signal<Session | null>(null);
 /** Grows with each change of the open session, which is changed in place. */
@@ -142,6 +152,7 @@ function ended(): void {
     waiting.value = waiting.value.map((each) => ({ ...each, problem: words.peek().login.ended }));
     isLoggedOut.value = true;
     open.value = null;
+    sift.value = NO_SIFT;
     sessions.value = [];
     approvals.value = [];
   });
@@ -209,14 +220,19 @@ async function readPage(before: number | null, isRefresh = false): Promise<void>
   try {
     const asked = query.peek();
     const wasTrash = isTrash.peek();
+    const sifted = sift.peek();
+    const { agent, kind, workspace } = sifted;
     const page = await link.request("session/list", {
       limit: LIST,
       query: asked,
-      include_children: false,
+      include_children: kind !== "",
+      ...(agent === "" ? {} : { agent }),
+      ...(kind === "" || kind === "all" ? {} : { kind }),
+      ...(workspace === "" ? {} : { workspace }),
       deleted: wasTrash ? "only" : "no",
       ...(before === null ? {} : { before }),
     });
-    if (asked !== query.peek() || wasTrash !== isTrash.peek()) return;
+    if (asked !== query.peek() || wasTrash !== isTrash.peek() || sifted !== sift.peek()) return;
     const old = new Map(sessions.peek().map((row) => [row.session_id, row]));
     // Who did not change stays the same object, and is not drawn again.
     const rows = page.sessions.map((row) => {
@@ -246,6 +262,15 @@ function isSameRow(one: SessionRow, other: SessionRow): boolean {
 export function look(atTrash: boolean): void {
   batch(() => {
     isTrash.value = atTrash;
+    sessions.value = [];
+  });
+  void readSessions();
+}
+
+/** List the sessions of an agent, a kind or a folder alone. */
+export function siftBy(change: Partial<Sift>): void {
+  batch(() => {
+    sift.value = { ...sift.value, ...change };
     sessions.value = [];
   });
   void readSessions();

@@ -19,6 +19,10 @@ const FORMAT = 1;
 /** Where the words of the search were said. */
 export const hits = signal<readonly Hit[]>([]);
 export const isExporting = signal(false);
+/** The sessions that somebody has chosen, to do something with all of them; `null` while nobody chooses. */
+export const chosen = signal<ReadonlySet<string> | null>(null);
+/** How much of a file has been sent, from 0 to 1; `null` while none is. */
+export const imported = signal<number | null>(null);
 
 let timer: ReturnType<typeof setTimeout> | undefined;
 effect(() => {
@@ -66,10 +70,10 @@ export async function remove(row: app.SessionRow): Promise<void> {
   }
 }
 
-export async function restore(id: string): Promise<void> {
+export async function restore(...session_ids: string[]): Promise<void> {
   try {
-    await app.link.request("session/restore", { session_ids: [id] });
-    app.toast.value = words.value.drawer.restored;
+    await app.link.request("session/restore", { session_ids });
+    app.toast.value = session_ids.length === 1 ? words.value.drawer.restored : words.value.drawer.restoredMany(session_ids.length);
     await app.readSessions();
   } catch (error) {
     app.say(error);
@@ -85,6 +89,78 @@ export async function purge(row: app.SessionRow): Promise<void> {
   } catch (error) {
     app.say(error);
   }
+}
+
+/** What was chosen and is in the list: what has left it, as by another tab, is left out. */
+const stillChosen = (): app.SessionRow[] => app.sessions.peek().filter((row) => chosen.peek()?.has(row.session_id) === true);
+
+export function choose(id: string): void {
+  const all = new Set(chosen.value);
+  if (!all.delete(id)) all.add(id);
+  chosen.value = all;
+}
+
+/** Do something with all sessions that were chosen, as with one: a deletion can be undone, and for good is asked about. */
+export async function doWithChosen(what: "delete" | "restore" | "purge"): Promise<void> {
+  const its = words.value.drawer;
+  const rows = stillChosen();
+  const session_ids = rows.map((row) => row.session_id);
+  if (rows.length === 0) return;
+  const text = what === "purge" ? its.purgeText : rows.some((row) => row.is_active) ? its.deleteSome : its.deleteText;
+  const [title, action] = what === "purge" ? [its.purgeMany(rows.length), its.purgeDo] : [its.deleteMany(rows.length), its.deleteDo];
+  if (what !== "restore" && (await askFirst({ title, text, action, isBad: true })) === null) return;
+  if (what === "restore") await restore(...session_ids);
+  else {
+    try {
+      await app.link.request(`session/${what}`, { session_ids });
+      if (session_ids.includes(app.open.peek()?.id ?? "")) location.hash = "#/chat/new";
+      if (what === "delete") app.offer(its.deletedMany(rows.length), its.undo, () => void restore(...session_ids));
+      await app.readSessions();
+    } catch (error) {
+      return app.say(error);
+    }
+  }
+  chosen.value = null;
+}
+
+/** Make sessions of a file that was exported, and show the first of them. */
+export async function take(file: File): Promise<void> {
+  if (imported.value !== null) return;
+  imported.value = 0;
+  try {
+    const text = await file.text();
+    const upload_id = crypto.randomUUID();
+    let made: string | null | undefined;
+    for (const [part, piece] of partsOf(text).entries()) {
+      const is_last = piece.end === text.length;
+      const answer = await app.link.request("session/import", { upload_id, part, text: piece.text, is_last, idempotency_key: `${upload_id}-${part}` }, EXPORT_MS);
+      made = answer.session_id;
+      imported.value = piece.end / Math.max(1, text.length);
+    }
+    app.toast.value = words.value.drawer.imported;
+    await app.readSessions();
+    if (made != null) location.hash = `#/chat/${encodeURIComponent(made)}`;
+  } catch (error) {
+    app.say(error);
+  } finally {
+    imported.value = null;
+  }
+}
+
+const PART_CHARS = 128 * 1024;
+
+/** A text in parts that are sent one by one; none ends within a character. */
+export function partsOf(text: string): { text: string; end: number }[] {
+  const parts: { text: string; end: number }[] = [];
+  let at = 0;
+  do {
+    let end = Math.min(at + PART_CHARS, text.length);
+    const last = text.charCodeAt(end - 1);
+    if (end < text.length && last >= 0xd800 && last < 0xdc00) end -= 1;
+    parts.push({ text: text.slice(at, end), end });
+    at = end;
+  } while (at < text.length);
+  return parts;
 }
 
 /** Save a session and those below it as a file that `session/import` takes. */

@@ -139,6 +139,76 @@ test("sessions are found by what was said, renamed, saved, deleted and had back"
   await close();
 });
 
+const row = (page, title) => page.locator(".sessions li").filter({ has: page.locator(".title", { hasText: title }) });
+async function chooseSeveral(page, ...titles) {
+  await page.getByRole("button", { name: "More", exact: true }).first().click();
+  await page.getByRole("menuitem", { name: "Choose several" }).click();
+  for (const title of titles) await page.getByRole("checkbox", { name: `Choose ${title}` }).check();
+}
+
+test("sessions are listed by agent and kind, and several are deleted and had back", async () => {
+  const { page, close } = await opened();
+  for (const title of ["one of several", "two of several"]) {
+    await page.getByRole("link", { name: "New session" }).click();
+    await say(page, title);
+    await answer(page, `You said: ${title}`).waitFor();
+  }
+  // A filter that nothing passes, and one that all do.
+  await page.getByRole("button", { name: "Filter" }).click();
+  await page.getByLabel("Which").selectOption("worker");
+  await page.getByText("No session is like that.").waitFor();
+  await picture(page, "sift");
+  await axe(page, "sift");
+  await page.getByRole("button", { name: "Show all" }).click();
+  await row(page, "two of several").waitFor();
+  await page.getByRole("combobox", { name: "Agent" }).first().selectOption("general");
+  await row(page, "two of several").waitFor();
+  await page.getByRole("button", { name: "Filter" }).click();
+  // Several at once, which one press has back.
+  await chooseSeveral(page, "one of several", "two of several");
+  await page.getByText("2 chosen").waitFor();
+  await picture(page, "several");
+  await axe(page, "several");
+  await page.locator(".several").getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByText("Delete 2 sessions?").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("2 sessions were deleted.").waitFor();
+  await row(page, "two of several").waitFor({ state: "detached" });
+  await page.locator(".toast").getByRole("button", { name: "Undo" }).click();
+  await page.getByText("2 sessions are back.").waitFor();
+  await row(page, "one of several").waitFor();
+  await close();
+});
+
+test("a session comes back from its file when it is removed for good", async () => {
+  const { page, close } = await opened();
+  await say(page, "it was here");
+  await answer(page, "You said: it was here").waitFor();
+  const saved = page.waitForEvent("download");
+  await row(page, "it was here").hover();
+  await row(page, "it was here").getByRole("button").click();
+  await page.getByRole("menuitem", { name: "Export" }).click();
+  const file = await (await saved).path();
+  await chooseSeveral(page, "it was here");
+  await page.locator(".several").getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "Deleted sessions" }).click();
+  await row(page, "it was here").waitFor();
+  await chooseSeveral(page, "it was here");
+  await page.locator(".several").getByRole("button", { name: "Remove for good" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove for good" }).click();
+  await row(page, "it was here").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "All sessions" }).click();
+  const picker = page.locator(".find-sessions input[type=file]");
+  await picker.setInputFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("no session") });
+  await page.locator(".toast p").waitFor();
+  assert.equal(await row(page, "it was here").count(), 0);
+  await picker.setInputFiles(file);
+  await answer(page, "You said: it was here").waitFor();
+  await row(page, "it was here").waitFor();
+  await close();
+});
+
 test("files go along, agent and model are chosen, and what is sent while a turn runs goes where it is meant", async () => {
   const { page, close } = await opened();
   const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==", "base64");

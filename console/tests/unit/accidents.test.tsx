@@ -202,3 +202,13 @@ describe("looking again", () => {
     expect(answers).toHaveLength(2);
   });
 });
+
+it("sends a file in parts that are the file, none of which ends within a character", async () => {
+  const { partsOf } = await import("../../src/store/sessions");
+  const text = "x".repeat(128 * 1024 - 1) + "😀".repeat(128 * 1024) + "end";
+  const parts = partsOf(text);
+  expect(parts.map((each) => each.text).join("")).toBe(text);
+  expect(parts.at(-1)?.end).toBe(text.length);
+  expect(parts.every((each) => !/[\ud800-\udbff]$/.test(each.text) && each.text.length <= 128 * 1024)).toBe(true);
+  expect(partsOf("")).toEqual([{ text: "", end: 0 }]);
+});

@@ -14,6 +14,7 @@ from ..runtime.approval import ApprovalAnswer, ApprovalRequest
 from ..runtime.budget import Budget
 from ..runtime.changes.undo_report import ChangedCall, UndoReport
 from ..runtime.channel import UserQuestion
+from ..runtime.definitions import SessionKind
 from ..runtime.errors import CallboardError, ShortTracebacks, ValidationError, shorten
 from ..runtime.identity import new_id
 from ..runtime.kernel.live_lists import lists_named
@@ -221,6 +222,7 @@ class Client(ClientPrompts, ToolRequests):
         query: str = "",
         *,
         agent: str | None = None,
+        kind: Literal["main", "branch", "worker"] | None = None,
         workspace: str | None = None,
         deleted: Literal["no", "also", "only"] = "no",
         include_children: bool = True,
@@ -232,6 +234,7 @@ class Client(ClientPrompts, ToolRequests):
         Args:
             query: Text in their title, preview or id.
             agent: Only sessions of this agent.
+            kind: Only sessions of this kind: begun by people, or delegated.
             workspace: Only sessions that work in this folder: its absolute path, links resolved.
             deleted: Leave deleted sessions out, return them also, or return only them.
             include_children: Also delegated sessions.
@@ -241,6 +244,7 @@ class Client(ClientPrompts, ToolRequests):
         params = wire.ListSessions(
             query=query,
             agent=agent,
+            kind=None if kind is None else SessionKind(kind),
             workspace=workspace,
             deleted=deleted,
             include_children=include_children,
