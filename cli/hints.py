@@ -90,7 +90,8 @@ def command_line(command: str) -> str:
     ]
     if not own:
         return command
-    return _BEFORE.sub(f" {' '.join(own)}", command, count=1)
+    said = f" {' '.join(own)}"
+    return _BEFORE.sub(lambda _: said, command, count=1)  # a path may have backslashes
 
 
 def has_option(name: str, words: list[str]) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from ...runtime.definitions import Agent, CallStatus, InputMode, InputSource
+from ...runtime.definitions import Agent, CallStatus, InputMode, InputSource, Preset
 from ...runtime.errors import PermissionRefused
 from ...runtime.events import (
     CallDeferred,
@@ -145,12 +145,14 @@ class InputQueue(list[str]):  # ruff: ignore[subclass-builtin]  nothing of it is
 class InputOptions(NamedTuple):
     """Options of a turn, and the agent that they may widen: whoever gave them was allowed to.
 
-    `client` is what the program that sent the input gives beside them, for this turn alone.
+    `client` is what the program that sent the input gives beside them, for this turn alone. `began_under` is the preset
+    of the turn that a late answer belongs to: what is asked about its calls is not less because another process has it.
     """
 
     options: TurnOptions
     widens: str = ""
     client: ClientContext = NO_CLIENT
+    began_under: Preset | None = None
 
     @property
     def narrow(self) -> InputOptions:
@@ -168,7 +170,8 @@ class InputOptions(NamedTuple):
     def over(self, others: InputOptions) -> InputOptions:
         """Return the same with the others' where these say nothing."""
         widens = others.widens if self.options.policy is None else self.widens
-        return InputOptions(self.options.over(others.options), widens, self.client)
+        began_under = self.began_under or others.began_under
+        return InputOptions(self.options.over(others.options), widens, self.client, began_under)
 
     def applied(self, agent: Agent) -> Agent:
         """Return the agent with the options; it may be another than the one they may widen."""
@@ -193,6 +196,7 @@ class SessionOptions:
     def __init__(self) -> None:
         self.turn: InputOptions | None = None
         self.trace: TraceContext | None = None
+        self._policy: Preset | None = None
         self._traces: dict[str, TraceContext] = {}
         self._of_inputs: dict[str, InputOptions] = {}
         self._of_calls: dict[str, InputOptions] = {}
@@ -241,15 +245,21 @@ class SessionOptions:
                 traces = [self._traces.get(name) for name in event.input_ids]
                 self.trace = next(filter(None, traces), None)
                 found = [self._take(name) for name in event.input_ids]
-                self.turn = next(filter(None, found), None)
+                self.turn, self._policy = next(filter(None, found), None), event.policy
             case TurnSetAside():
                 if self.trace is not None and event.input_ids:
                     self._traces[event.input_ids[0]] = self.trace
                 if self.again is not None and event.input_ids:
                     self._of_inputs[event.input_ids[0]] = self.again
             case CallDeferred():
-                if self.turn is not None:
-                    self._of_calls[event.call_id] = self.turn.inherited
+                if (late := self._of_late_answer()) is not None:
+                    self._of_calls[event.call_id] = late
+
+    def _of_late_answer(self) -> InputOptions | None:
+        options = None if self.turn is None else self.turn.inherited
+        if self._policy is None:
+            return options
+        return (options or InputOptions(TurnOptions()))._replace(began_under=self._policy)
 
     def _take(self, input_id: str) -> InputOptions | None:
         self._wideners.discard(input_id)

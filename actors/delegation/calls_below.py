@@ -124,4 +124,5 @@ def _opened(name: str, arguments: str) -> _Open:
 
 
 def _line(text: str) -> str:
-    return without_surrogates(mask(excerpt(text, MAX_LINE_CHARS)))
+    # Masked first: the beginning of a key that is cut off is not known any more.
+    return without_surrogates(excerpt(mask(text), MAX_LINE_CHARS))

@@ -24,6 +24,7 @@ from ...runtime.messages import (
     ResumeTurn,
     SubmitInput,
 )
+from ...runtime.redaction import mask
 from ...runtime.store.interface import Store
 from ...runtime.store.projection import MAX_TITLE_LENGTH
 from ...runtime.taint.marks import UNMARKED, marked
@@ -153,7 +154,7 @@ class _Below:
         created = SessionCreated(
             agent=place.agent.name,
             workspace=place.workspace,
-            title=excerpt(delegation.task, MAX_TITLE_LENGTH),
+            title=excerpt(mask(delegation.task), MAX_TITLE_LENGTH),
             model=parent.model if parent is not None else None,
             kind=delegation.kind,
             parent_id=place.session_id,

@@ -10,7 +10,7 @@ import msgspec
 
 from ...config.settings import Limits
 from ...providers.provider import ModelRequest, ModelTarget, ToolChoice
-from ...runtime.definitions import Agent, ToolDefinition
+from ...runtime.definitions import Agent, Preset, ToolDefinition
 from ...runtime.events import DurableEvent, LiveEvent
 from ...runtime.kernel.delivery import AnswerReader, Hold, Subscription
 from ...runtime.kernel.mailbox import Mailbox
@@ -89,6 +89,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         workspace_prompt: Returns what the model is told of skills, and by each AGENTS.md.
         channel: Where the session's own people are, if they may be asked.
         lineage: The sessions above, with their people, if those may be asked.
+        kept: The preset that the turn keeps though its agent asks less by now; what it delegates has it, too.
         end_children: Cancels what the turn has delegated.
         gone: Background processes of the session that ended with an earlier process.
         answer_schema: The text of the form of the final answer, if one is given.
@@ -112,6 +113,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     workspace_prompt: Callable[[], Awaitable[str]] | None = None
     channel: str | None = None
     lineage: tuple[Ancestor, ...] = ()
+    kept: Preset | None = None
     end_children: Callable[[str, str], Awaitable[None]] | None = None
     gone: tuple[str, ...] = ()
     answer_schema: str | None = None
@@ -136,6 +138,13 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.tracing is None:
             return None
         return self.tracing.of_turn(host.conversation.options.trace, host.session_id, turn_id)
+
+    def options_below(self, options: InputOptions | None) -> TurnOptions | None:
+        """Return what the turn's sessions below have of its options, and the preset that it keeps."""
+        inherited = None if options is None else options.options.inherited
+        if self.kept is not None:
+            inherited = TurnOptions(policy=self.kept).over(inherited or _NO_OPTIONS)
+        return None if inherited == _NO_OPTIONS else inherited
 
 
 def setup_turn(
@@ -165,14 +174,19 @@ def setup_turn(
         if options is None:
             options = lasting
         else:
-            options = lasting.over(options) if goes_on else options.over(lasting)
+            is_later = goes_on or options.began_under is not None
+            options = lasting.over(options) if is_later else options.over(lasting)
     wanted = _NO_OPTIONS if options is None else options.options
     if options is not None:
         agent, model = options.applied(agent), wanted.model or model
         agent = _instructed(agent, options.client.instructions)
     is_policy_given = services.is_policy_given or (given is not None and given.policy is not None)
-    if goes_on and not is_policy_given:
-        agent = no_laxer(agent, conversation.turn_policy)
+    kept = None
+    if not is_policy_given:
+        stricter = no_laxer(agent, conversation.turn_policy) if goes_on else agent
+        stricter = no_laxer(stricter, None if options is None else options.began_under)
+        kept = None if stricter is agent else stricter.policy
+        agent = stricter
     choice = ModelChoice(
         services.models.target(model, agent.model),
         [partial(services.models.fallback, name) for name in agent.fallbacks],
@@ -206,6 +220,7 @@ def setup_turn(
         ),
         channel=channel,
         lineage=lineage,
+        kept=kept,
         end_children=partial(services.tree.detached.cancel_below, host.session_id),
         gone=tuple(
             each

@@ -406,7 +406,7 @@ class Turn:
             channel=self._setup.channel,
             lineage=self._setup.lineage,
             task=conversation.task,
-            options=given.options.inherited if (given := conversation.options.turn) else None,
+            options=self._setup.options_below(conversation.options.turn),
             client_tools=self._setup.client_tools,
             trace=self._setup.trace_of(self._host, self.turn_id),
         )

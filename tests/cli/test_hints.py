@@ -158,3 +158,10 @@ async def test_a_client_of_a_daemon_is_told_of_a_misspelt_tool(command: Command)
             general = await command("run", "-m", "rehearsal", "Hello")
     assert (client.code, MISSPELT in client.err) == (0, True), client
     assert "does not exist" not in general.err
+
+
+def test_a_path_with_a_backslash_is_named_as_it_is(tmp_path: Path) -> None:
+    r"""`\q` and `\1` were read as signs of a regular expression, and the command ended with a fault of its own."""
+    note_options({"data": Path(r"a\q b\1")})
+    assert runnable("`callboard show last`") == r"`callboard show last --data 'a\q b\1'`"
+    note_options({})

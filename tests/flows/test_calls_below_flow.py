@@ -16,6 +16,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.events import CallFinished, CallProposed, Stored
 from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES, Subscription
+from callboard.runtime.redaction import Secret, redactor
 from callboard.runtime.turns.live_state import MAX_BELOW, LiveState
 from support.cast import Cast, below, open_cast, part, task
 from support.stage import check_records, play_in
@@ -174,3 +175,20 @@ def test_what_a_call_is_about_is_one_bounded_line_whatever_it_is_given(arguments
     assert len(first.subject) <= MAX_LINE_CHARS
     assert second.subject.startswith("$ echo x")
     assert len(second.subject) <= MAX_LINE_CHARS
+
+
+async def test_a_key_that_is_cut_off_is_not_shown_by_its_beginning(tmp_path: Path) -> None:
+    """What was cut off first was no key any more, so that its beginning was shown and on record, in a title."""
+    key = "kept-private-" + "k" * 40
+    redactor.add(Secret(key))
+    known, read = f"{'x' * 40}-***", {"path": f"{'y' * 90}-{key}"}
+    cast = Cast({"Go.": part(task(known.replace("***", key))), known: part(("read_file", read))})
+    try:
+        async with open_cast(tmp_path, cast) as runtime:
+            session, played = await play_in(runtime, "Go.")
+            [child] = await below(runtime, session)
+    finally:
+        redactor.discard(Secret(key))
+    assert child.title == known
+    assert {each.task for each in heard(played)} == {known}
+    assert {each.subject for each in heard(played)} == {f"{'y' * 90}-***"}

@@ -136,3 +136,49 @@ async def test_a_turn_that_runs_again_keeps_its_preset_and_its_tools(tmp_path: P
         async with again.regenerate() as turn:
             await turn.answer()
         assert (asked, noted(tmp_path)) == (["write"], ["original"])
+
+
+async def test_what_it_delegates_keeps_the_preset_too(tmp_path: Path) -> None:
+    """A run under `--policy strict` that went on later delegated to a session under the laxer preset of its agent."""
+    session_id, _ = await suspended(tmp_path)
+    asked: list[tuple[str, str]] = []
+
+    async def allow_no_write(request: callboard.ApprovalRequest) -> str:
+        await trio.lowlevel.checkpoint()
+        asked.append((request.session_id, request.tool))
+        return "deny" if request.tool == "write" else "allow"
+
+    delegate = reply(calls=[("delegate", {"kind": "branch", "task": "Write."})])
+    async with open_on(tmp_path, [delegate, CALL, *DONE, *DONE], allow_no_write) as runtime:
+        await go_on(runtime, session_id)
+        [child] = await runtime.store.children(session_id)
+        began = [e.event for e in await runtime.store.events(child.session_id)]
+        policies = [e.policy for e in began if isinstance(e, TurnStarted)]
+    assert policies == [callboard.Preset.STRICT]
+    assert (child.session_id, "write") in asked
+    assert noted(tmp_path) == []
+
+
+async def test_a_late_answer_goes_on_under_the_preset_of_its_turn(tmp_path: Path) -> None:
+    """The turn of a deferred call's answer ran under the laxer preset of its agent, when another process had it."""
+    async with open_on(tmp_path, [CALL, *DONE]) as runtime:
+        session = await runtime.create_session()
+        given = callboard.TurnOptions(policy=callboard.Preset.STRICT, unattended="defer")
+        host_of(runtime).given_options[session.session_id] = given
+        await session.run("Go.")
+        [waiting] = await runtime.store.approvals(state="waiting")
+    asked: list[str] = []
+
+    async def deny_others(request: callboard.ApprovalRequest) -> str:
+        if request.approval_id == waiting.approval_id:
+            await trio.sleep_forever()  # answered by its id
+        asked.append(request.tool)
+        return "deny"
+
+    async with open_on(tmp_path, [CALL, *DONE], deny_others) as runtime:
+        await runtime.answer(waiting.approval_id, EDITED)
+        await go_on(runtime, session.session_id)
+        began = [e.event for e in await runtime.store.events(session.session_id)]
+    assert [e.policy for e in began if isinstance(e, TurnStarted)] == [callboard.Preset.STRICT] * 2
+    assert asked == ["write"]
+    assert noted(tmp_path) == ["edited"]
