@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 import trio
 
-from ...client.client import Client, connect_here
+from ...client.client import Client, connect_here, link_of
 from ...client.subscriptions import RemoteEvents
 from ...config.daemon_file import RunningDaemon
 from ...config.settings import Settings
 from ...runtime.budget import Budget
-from ...runtime.errors import CallboardError, ConflictError, NotFoundError
+from ...runtime.errors import CallboardError, ConflictError, NetworkError, NotFoundError
 from ...runtime.events import (
     DurableEvent,
     InputAccepted,
@@ -375,6 +375,8 @@ class RemoteSession:
 
 LEAVE_SECONDS = 15.0
 """How long leaving one's own turn waits until it is gone, even when cancelled."""
+AWAY_SECONDS = 2.0
+"""How long a cancel waits for a daemon that is away: who ends a command waits for nothing."""
 
 
 class RemoteTurn:
@@ -403,6 +405,7 @@ class RemoteTurn:
         turn_id: str = "",
         input_id: str = "",
     ) -> None:
+        self._place = place
         self._client = place.client
         self._questions = place.questions
         self._session_id = session_id
@@ -413,6 +416,7 @@ class RemoteTurn:
         self._events: RemoteEvents | None = None
         self._waiting: deque[TurnEvent] = deque()
         self._pieces = LivePieces()
+        self._is_out_of_reach = False
         self.seq = 0
         self.at_ms = 0
         self.ended: TurnEnded | None = None
@@ -439,7 +443,8 @@ class RemoteTurn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self.ended is None and self._send is not None:  # a turn of others goes on
+        is_own = self._send is not None  # a turn of others goes on
+        if self.ended is None and is_own and not self._is_out_of_reach:
             with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
                 await self.cancel("the command left the turn")
         if self._events is not None:
@@ -476,10 +481,24 @@ class RemoteTurn:
         return self._waiting.popleft()
 
     async def cancel(self, reason: str) -> None:
-        """Cancel it; return when everything of it is gone."""
+        """Cancel it; return when everything of it is gone.
+
+        Raises:
+            NetworkError: The daemon is away, or went away meanwhile.
+        """
         cancel = Cancel(session_id=self._session_id, reason=reason, input_id=self._input_id or None)
-        with suppress(NotFoundError):
-            await self._client.request("session/cancel", cancel, Cancelled)
+        try:
+            with trio.move_on_after(AWAY_SECONDS):
+                await link_of(self._client).wait_connected("session/cancel")
+            if not self._client.is_connected:
+                raise NetworkError("the daemon is away")
+            with suppress(NotFoundError):
+                await self._client.request("session/cancel", cancel, Cancelled)
+        except NetworkError as error:
+            self._is_out_of_reach = True
+            raise NetworkError(
+                f"the daemon is away, and the turn may go on; {self._place.left_waiting()}"
+            ) from error
 
     def _is_of_turn(self, event: DurableEvent) -> bool:
         """Return whether it belongs to this turn: while the input waits, another one may run."""

@@ -173,6 +173,7 @@ class _Job:
             code, error = self._give_answer(self.stopping.code, error)
             with trio.move_on_after(GRACE_SECONDS):
                 await self._stdout.drain()
+                await self._output.drain()
         if (lost := self._stdout.error) is not None:
             code = code or FAILED
             has_left = isinstance(lost, BrokenPipeError)  # the reader of the output

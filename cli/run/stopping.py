@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
-from ...runtime.errors import CallboardError
+from ...runtime.errors import CallboardError, NetworkError
 from ...tools.processes.process_tree import end_descendants
 from ..ask.terminal_channel import TerminalChannel
 from ..exit_codes import FAILED, INTERRUPTED
@@ -188,13 +188,17 @@ class EarlyEnd:
                 self._bound_last_words()
             return
         turn, place = self.turn, self.place
-        with suppress(CallboardError):  # the runtime is closing, which ends all
+        try:
             if turn is not None and turn.ended is None:
                 await turn.cancel(why)
                 with trio.move_on_after(GRACE_SECONDS):
                     await self._again.wait()
             elif place is not None and self.session_id:
                 await place.end_below(self.session_id, why)
+        except NetworkError as error:
+            self._notice(str(error))
+        except CallboardError:
+            pass  # the runtime is closing, which ends all
         if place is not None and place.door is not None:
             self.own.cancel(reason=why)
             if self.stays:

@@ -23,6 +23,8 @@ from support.cli.chat_scene import command as command
 from support.cli.command import PATIENCE_SECONDS, Command, at
 from support.waits import until
 
+MAY_GO_ON = r"`callboard run --session session_\w+`, without a prompt, says what became of it"
+
 
 async def inputs(command: Command) -> list[str]:
     """The prompts on record, of all sessions."""
@@ -407,6 +409,44 @@ async def test_a_model_that_a_chat_brought_along_is_brought_to_the_next_daemon(
             await chat.type(CTRL_D)
             assert await chat.end() == 0
     assert len(two.requests) == 2
+
+
+async def test_a_run_is_left_at_once_while_its_daemon_is_away(command: Command) -> None:
+    """It said that Ctrl-C leaves, and then waited two minutes to cancel its turn there."""
+    async with scripted(command, stall("Well, ")), serving(command) as daemon:
+        async with command.at_terminal("run", "Go.") as terminal:
+            await terminal.expect("Well,")
+            daemon.kill()
+            await terminal.expect("the daemon is away")
+            await terminal.type("\x03")
+            assert await terminal.end() == 130
+    said = " ".join(terminal.seen.replace("|> ", "").split())
+    assert re.search(f"the turn may go on; {MAY_GO_ON}", said)
+
+
+async def test_a_script_that_ends_a_run_is_told_what_becomes_of_its_turn(command: Command) -> None:
+    async with scripted(command, stall("Well, ")) as server, serving(command) as daemon:
+        with trio.fail_after(PATIENCE_SECONDS):
+            process = await trio.lowlevel.open_process(
+                [sys.executable, "-m", "callboard", "run", "Go."],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd=command.workspace,
+                env=command.environ,
+            )
+            try:
+                assert process.stderr
+                await until(lambda: len(server.requests) == 1)
+                daemon.kill()
+                process.terminate()
+                said = b"".join([piece async for piece in process.stderr]).decode()
+                assert await process.wait() == 130
+            finally:
+                process.kill()
+                with trio.CancelScope(shield=True):
+                    await process.wait()
+    assert re.search(f"the turn may go on; {MAY_GO_ON}", said)
 
 
 IMPATIENT = """
