@@ -318,7 +318,7 @@ class HttpTurn(Turn[str]):
     def __init__(self, host: Host, message: SubmitInput) -> None:
         super().__init__(host, message)
         self.client = message.client or NO_CLIENT
-        self.client_tools = frozenset(each.name for each in self.client.tools)
+        self.client_tools = tuple(each.name for each in self.client.tools)
         self.is_alone = self.is_private = False
         self.answers = 0
 

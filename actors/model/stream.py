@@ -58,7 +58,7 @@ class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call")
 
     Attributes:
         outlet: Batches of stream events come up here; its end says that the call is gone.
-        scope: The sender cancels it to stop the call.
+        scope: The sender cancels it to stop the call, whose deadlines are its own.
         take: The sender's way to take a batch in the step of the model stream, without waiting. It
             returns whether it has; what it leaves comes up the outlet.
         told: Returns the headers that tell a host where the call stands in a trace.
@@ -113,12 +113,13 @@ class ModelStream:
                 await self._call(message)
 
     async def _call(self, message: StartModelCall) -> None:
-        with message.outlet as outlet, message.scope:
-            if (gate := self._gate) is not None:
-                await gate.wait_open()
-            watch = _Watch(self._limits, message.take)
+        with message.outlet as outlet:
             error: StreamError | None = None
-            with watch.scope:
+            watch: _Watch | None = None
+            with message.scope as scope:
+                if (gate := self._gate) is not None:
+                    await gate.wait_open()
+                watch = _Watch(self._limits, scope, message.take)
                 try:
                     if gate is None:
                         await self._speak(message, outlet, watch)
@@ -134,7 +135,10 @@ class ModelStream:
                         error_type="internal",
                         message="The model call crashed; that is a bug, see the log.",
                     )
-            if watch.scope.cancelled_caught:
+            if watch is None:
+                return  # it was cancelled before it was made
+            # Where its sender cancelled it, nobody wants to hear of it.
+            if scope.cancelled_caught and trio.current_time() >= scope.deadline:
                 error = watch.expired()
             # Behind its end an answer can't fail any more.
             if error is not None and not watch.is_over:
@@ -221,7 +225,7 @@ class _Watch:
     _SLACK_SECONDS = 1.0
     """The scope's deadline moves at most once a second: moving it costs more than a read."""
 
-    def __init__(self, limits: Limits, take: Take | None = None) -> None:
+    def __init__(self, limits: Limits, scope: trio.CancelScope, take: Take | None = None) -> None:
         self.is_over = False
         self._take = take
         self.decoder: Decoder | None = None
@@ -232,7 +236,8 @@ class _Watch:
         self._end = now + limits.model_call_seconds
         self._idle_by = now + limits.first_byte_seconds
         self._progress_by = now + max(limits.first_byte_seconds, limits.progress_seconds)
-        self.scope = trio.CancelScope(deadline=min(self._idle_by, self._end))
+        self._scope = scope
+        scope.deadline = min(self._idle_by, self._end)
 
     def note(self, *, progressed: bool) -> None:
         """Note that something arrived; `progressed` when it held an event (a ping holds none)."""
@@ -242,8 +247,8 @@ class _Watch:
         if progressed:
             self._progress_by = now + self._limits.progress_seconds
         exact = min(self._idle_by, self._progress_by, self._end, self._settled_by)
-        if not -self._SLACK_SECONDS < self.scope.deadline - exact <= self._SLACK_SECONDS:
-            self.scope.deadline = exact + self._SLACK_SECONDS
+        if not -self._SLACK_SECONDS < self._scope.deadline - exact <= self._SLACK_SECONDS:
+            self._move(exact + self._SLACK_SECONDS)
 
     def settle(self, *, is_whole: bool) -> None:
         """Bound the wait for the end of the bytes while the answer is whole, whatever still comes."""
@@ -251,7 +256,16 @@ class _Watch:
             self._settled_by = math.inf
         elif self._settled_by == math.inf:
             self._settled_by = trio.current_time() + SETTLE_SECONDS
-            self.scope.deadline = min(self.scope.deadline, self._settled_by)
+            self._move(min(self._scope.deadline, self._settled_by))
+
+    def over(self) -> None:
+        """Bound the wait for a model that has said all, and has not returned."""
+        self._move(trio.current_time() + SETTLE_SECONDS)
+
+    def _move(self, deadline: float) -> None:
+        """Move the deadline, unless it has struck, or the call was cancelled."""
+        if not self._scope.cancel_called:
+            self._scope.deadline = deadline
 
     async def send(self, outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
         """Hand a batch up; time in which its reader pauses is not the model's silence."""
@@ -260,7 +274,7 @@ class _Watch:
         try:
             outlet.send_nowait(events)
         except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
-            self.scope.deadline = self._end
+            self._move(self._end)
             began = trio.current_time()
             await _send(outlet, events)
             self._settled_by += trio.current_time() - began
@@ -296,8 +310,6 @@ class _Watch:
 async def _speak_locally(
     model: LocalModel, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
 ) -> None:
-    enough = trio.CancelScope()
-
     async def emit(events: list[AnyStreamEvent]) -> None:
         if watch.is_over:
             await trio.lowlevel.checkpoint()
@@ -305,11 +317,10 @@ async def _speak_locally(
         watch.note(progressed=True)
         await watch.send(outlet, events)
         if watch.is_over:
-            enough.deadline = trio.current_time() + SETTLE_SECONDS
+            watch.over()
 
     try:
-        with enough:
-            await model.run(request, emit)
+        await model.run(request, emit)
         return
     except CallboardError:
         raise
@@ -355,9 +366,10 @@ def _is_end(events: list[AnyStreamEvent]) -> bool:
 async def _send(outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
     """Hand a batch up, at once when there is room, which is the cheap and usual case."""
     try:
-        outlet.send_nowait(events)
-    except trio.WouldBlock:
-        await outlet.send(events)
+        try:
+            outlet.send_nowait(events)
+        except trio.WouldBlock:
+            await outlet.send(events)
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         # Nobody listens any more; the scope's cancellation is on its way.
         await trio.lowlevel.checkpoint()

@@ -139,9 +139,9 @@ class Session:
                 # Where it was not loaded, they have not heard what was committed meanwhile.
                 services.inboxes.hang_up((self.session_id,))
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._inbox.serve, self, name=f"inbox of {self.session_id}")
-                task_status.started()
-                await self._serve(nursery)
+                with self._inbox.serve(self, nursery):
+                    task_status.started()
+                    await self._serve(nursery)
                 nursery.cancel_scope.cancel(reason="the session is unloaded")
         finally:
             services.inboxes.close(self.session_id, self._inbox)

@@ -107,7 +107,7 @@ class ModelCaller:
         self._mailbox = setup.model_stream
         self._pacer = setup.pacer
         self._limits = setup.limits
-        self._client_tools = frozenset(each.name for each in setup.client_tools)
+        self._client_tools = tuple(each.name for each in setup.client_tools)
         self._backoff = Backoff(setup.limits)
         self._health = setup.health
         self._budget = budget

@@ -66,7 +66,7 @@ from .events import (
     ToolEnd,
     ToolStart,
 )
-from .run_input import KnownIds, result_id
+from .run_input import NOTHING, KnownIds, result_id
 
 DELEGATE = "delegate"
 """The tool whose calls are subagents."""
@@ -76,7 +76,7 @@ FINE = frozenset({"answered", "refused"})
 """Outcomes of turns whose runs have succeeded: what was refused was said, and says so itself."""
 WITHDRAWN = " [withdrawn]"
 """Behind text that was sent and is not part of the answer: its model call failed and is made again."""
-NOTHING_KNOWN = KnownIds(frozenset(), frozenset(), frozenset())
+NOTHING_KNOWN = KnownIds(NOTHING, NOTHING, NOTHING)
 
 
 class DelegatedTask(msgspec.Struct):

@@ -198,6 +198,10 @@ class RunAgentInput(msgspec.Struct, rename="camel"):
         return [*names, "parentRunId"] if self.parent_run_id else names
 
 
+NOTHING: frozenset[str] = frozenset()
+"""Shared: each empty set of its own would take 216 bytes of an open run."""
+
+
 class KnownIds(msgspec.Struct, frozen=True):
     """What the client has already: messages, calls, and calls with a result."""
 
@@ -273,7 +277,9 @@ class RunRequest:
         calls = (call.id for each in messages for call in _calls(each))
         results = (each.tool_call_id for each in messages if isinstance(each, ToolMessage))
         return KnownIds(
-            frozenset(each.id for each in messages), frozenset(calls), frozenset(results)
+            frozenset(each.id for each in messages),
+            frozenset(calls) or NOTHING,
+            frozenset(results) or NOTHING,
         )
 
     def behind(self, last_id: str) -> NewWords:

@@ -166,7 +166,7 @@ class FollowedTurn:
         self.session_id = of.session_id
         self.input_id = ""
         self.answers = 0
-        self.client_tools = frozenset(each.name for each in (of.client or NO_CLIENT).tools)
+        self.client_tools = tuple(each.name for each in (of.client or NO_CLIENT).tools)
         after = of.seq - 1 if isinstance(of, KnownInput) else None
         # A new turn goes as fast as its client reads it.
         own = of.subscription if isinstance(of, SubmitInput) else None

@@ -232,11 +232,11 @@ class TurnAgain:
         self._part = begun.part
         self.input_id = begun.input_id
         self._parts = AnswerParts(requester.via)
-        self.client_tools: frozenset[str] = frozenset()
+        self.client_tools: tuple[str, ...] = ()
 
     async def __aenter__(self) -> Self:
         await self._turn.__aenter__()
-        self.client_tools = frozenset(each.name for each in self._turn.client.tools)
+        self.client_tools = tuple(each.name for each in self._turn.client.tools)
         self._view = TurnView(self.client_tools)
         return self
 

@@ -46,7 +46,7 @@ class TurnView:
         self.asks: dict[str, ApprovalAsked] = {}
         self.ended: TurnEnded | None = None
         self._told: dict[str, None] = {}
-        self._client_tools = frozenset(client_tools)
+        self._client_tools = tuple(client_tools)  # few, and mostly none, which takes no room
 
     def is_clients(self, call: CallProposed | CallFinished) -> bool:
         """Whether the client runs the tool of a call."""

@@ -13,7 +13,7 @@ keeps what it would publish, since that follows from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import trio
 
@@ -51,7 +51,7 @@ class EventInbox:
         lost: Why that will never be stored.
     """
 
-    __slots__ = ("_events", "_failed", "_fault", "_folder", "ahead", "lost")
+    __slots__ = ("_events", "_fault", "_folder", "_nursery", "ahead", "lost")
 
     def __init__(self) -> None:
         self.ahead: list[DurableEvent] = []
@@ -59,7 +59,7 @@ class EventInbox:
         self._events: list[Stored] = []
         self._folder: EventFolder | None = None
         self._fault: Exception | None = None
-        self._failed = trio.Event()
+        self._nursery: trio.Nursery | None = None
 
     def put(self, events: tuple[Stored, ...]) -> None:
         """Add committed events, and have the session fold them if it has loaded."""
@@ -117,17 +117,30 @@ class EventInbox:
         """Let events of this session be stored again: it knows nothing that is not on record."""
         self.lost = None
 
-    async def serve(self, folder: EventFolder) -> None:
-        """Fold what is there, and from here on what comes; return never, raise what a fold raises."""
+    def serve(self, folder: EventFolder, nursery: trio.Nursery) -> Self:
+        """Fold what is there, and from here on what comes; what such a fold raises in the block is raised in the nursery.
+
+        Only then is there a task for it: one that waited would be a twentieth of what a session takes. Behind the
+        block the nursery may take no task any more; folds go on.
+        """
         folder.fold_committed()
-        self._folder = folder
-        await self._failed.wait()
-        assert self._fault is not None
-        raise self._fault
+        self._folder, self._nursery = folder, nursery
+        return self
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        self._nursery = None
 
     def _crash(self, fault: Exception) -> None:
         self._folder, self._fault = None, fault
-        self._failed.set()
+        if self._nursery is not None:
+            self._nursery.start_soon(self._fail, name="a fold that failed")
+
+    async def _fail(self) -> None:
+        assert self._fault is not None
+        raise self._fault
 
 
 class Listeners(Protocol):

@@ -16,7 +16,7 @@ the message, while the actor itself waits for one. Two switches between tasks co
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -232,11 +232,10 @@ class Mailbox(Generic[Content]):
 
     # ── the actor ────────────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
     def open(
         self, serve_now: Callable[[Content], bool] | None = None
-    ) -> Generator[Mailbox[Content], None, None]:
-        """Yield the receiving end, for the actor alone. After a crash its successor opens it again.
+    ) -> AbstractContextManager[Mailbox[Content]]:
+        """Return a block that gives the receiving end, for the actor alone. After a crash its successor opens it again.
 
         Args:
             serve_now: The actor's own way to serve a message without waiting. It is called in the
@@ -244,9 +243,13 @@ class Mailbox(Generic[Content]):
                 another. It returns whether it has served the message, which otherwise comes through
                 the channel. What it raises is raised in the actor, whose block is cancelled.
         """
-        if serve_now is None:
-            yield self
-            return
+        # Each session opens two for as long as it lives: the frame of a generator would cost it ten times as much.
+        return nullcontext(self) if serve_now is None else self._serving(serve_now)
+
+    @contextmanager
+    def _serving(
+        self, serve_now: Callable[[Content], bool]
+    ) -> Generator[Mailbox[Content], None, None]:
         self._serve_now, self._fault = serve_now, None
         try:
             with trio.CancelScope() as self._block:

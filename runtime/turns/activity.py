@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Self
 
 import msgspec
@@ -91,6 +89,22 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
     actors: tuple[ActorStatus, ...] = ()
 
 
+class TurnActivity:
+    """A turn that is reported while its block runs: a class, as a generator takes five times the room of each turn."""
+
+    __slots__ = ("_key", "_turns")
+
+    def __init__(self, turns: dict[tuple[str, str], float], key: tuple[str, str]) -> None:
+        self._turns = turns
+        self._key = key
+
+    def __enter__(self) -> None:
+        self._turns[self._key] = trio.current_time()
+
+    def __exit__(self, *_: object) -> None:
+        self._turns.pop(self._key, None)
+
+
 class CallActivity:
     """A call that is reported while its block runs.
 
@@ -147,15 +161,9 @@ class Activity:
         self._turns: dict[tuple[str, str], float] = {}
         self._calls: dict[tuple[str, str, str, str], CallActivity] = {}
 
-    @contextmanager
-    def turn(self, session_id: str, turn_id: str) -> Generator[None]:
-        """Report a turn that runs in the block."""
-        key = session_id, turn_id
-        self._turns[key] = trio.current_time()
-        try:
-            yield
-        finally:
-            self._turns.pop(key, None)
+    def turn(self, session_id: str, turn_id: str) -> TurnActivity:
+        """Return the report of a turn that runs in its block."""
+        return TurnActivity(self._turns, (session_id, turn_id))
 
     def call(self, session_id: str, turn_id: str, call_id: str, tool: str) -> CallActivity:
         """Return the report of a call that runs in its block; `cancel` cancels its scope."""

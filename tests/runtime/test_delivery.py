@@ -52,12 +52,10 @@ async def test_what_is_put_is_folded_at_once_by_a_session_that_serves() -> None:
 
     inbox.put((stored(1),))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(inbox.serve, Folder(fold))
-        await trio.testing.wait_all_tasks_blocked()
-        assert folded == [stored(1)]
-        inbox.put((stored(2), stored(3)))
-        assert folded == [stored(1), stored(2), stored(3)]
-        nursery.cancel_scope.cancel()
+        with inbox.serve(Folder(fold), nursery):
+            assert folded == [stored(1)]
+            inbox.put((stored(2), stored(3)))
+            assert folded == [stored(1), stored(2), stored(3)]
 
 
 async def test_a_fold_that_fails_crashes_its_session_and_not_who_puts() -> None:
@@ -69,12 +67,26 @@ async def test_a_fold_that_fails_crashes_its_session_and_not_who_puts() -> None:
 
     with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="a contradiction")):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(inbox.serve, Folder(fold))
-            await trio.testing.wait_all_tasks_blocked()
-            inbox.put((stored(1),))
-            inbox.put((stored(2),))
-            with pytest.raises(ValueError, match="a contradiction"):
-                inbox.take()  # nobody goes on with what is half folded
+            with inbox.serve(Folder(fold), nursery):
+                inbox.put((stored(1),))
+                inbox.put((stored(2),))
+                with pytest.raises(ValueError, match="a contradiction"):
+                    inbox.take()  # nobody goes on with what is half folded
+
+
+async def test_a_fold_that_fails_when_its_session_leaves_is_raised_by_its_next_look() -> None:
+    inbox = EventInbox()
+
+    def fold() -> None:
+        if inbox.take():
+            raise ValueError("a contradiction")
+
+    async with trio.open_nursery() as nursery:
+        with inbox.serve(Folder(fold), nursery):
+            pass
+    inbox.put((stored(1),))  # the nursery takes no task any more
+    with pytest.raises(ValueError, match="a contradiction"):
+        inbox.take()
 
 
 def test_events_of_a_session_that_is_not_live_go_nowhere() -> None:
