@@ -6,6 +6,7 @@ import { link, may, readApprovals, say, type ApprovalRow } from "../store/app";
 import { words } from "../store/settings";
 import { Arguments } from "./call";
 import { Change, type Judged } from "./change";
+import { Preview } from "./preview";
 
 type Request = Methods["approval/get"]["result"];
 
@@ -100,7 +101,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
       {(row.preview ?? "") !== "" && (
         <>
           <h4>{its.ask.preview}</h4>
-          <Preview text={row.preview ?? ""} />
+          <Preview text={row.preview ?? ""} json={row.arguments} />
           {isFull && !isChanging && (
             <details>
               <summary>{its.arguments}</summary>
@@ -129,7 +130,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
                 <p class="why">
                   <span class="label">{its.change.judged}:</span> {its.tiers[judged.request.tier] ?? judged.request.tier} · {shown(judged.request.reason)}
                 </p>
-                {(judged.request.preview ?? "") !== "" && <Preview text={judged.request.preview ?? ""} />}
+                {(judged.request.preview ?? "") !== "" && <Preview text={judged.request.preview ?? ""} json={judged.json} />}
               </>
             )}
           </div>
@@ -192,25 +193,4 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
       <p class="time">{rest > 0 ? its.ask.expires(left(rest)) : its.ask.expired}</p>
     </section>
   );
-}
-
-/** A preview of the server: lines of a diff have their sign beside their colour. */
-function Preview({ text }: { text: string }) {
-  return (
-    <pre class="preview" tabIndex={0}>
-      {text.trimEnd().split("\n").map((line, at) => (
-        <span key={at} class={kindOf(line)}>
-          {shown(line)}
-          {"\n"}
-        </span>
-      ))}
-    </pre>
-  );
-}
-
-function kindOf(line: string): string {
-  if (line.startsWith("+++") || line.startsWith("---") || line.startsWith("@@")) return "meta";
-  if (line.startsWith("+")) return "added";
-  if (line.startsWith("-")) return "removed";
-  return "";
 }

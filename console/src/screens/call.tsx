@@ -1,6 +1,7 @@
 // A call as a card: one line, and all of it when it is opened; the question about it in its place.
 import { useState } from "preact/hooks";
 import type { CallView } from "../fold/view";
+import { wordsOf } from "../parts/diff";
 import { Excerpt } from "../parts/excerpt";
 import { Icon } from "../parts/icon";
 import { hasLongNumber } from "../parts/fields";
@@ -9,6 +10,7 @@ import { words } from "../store/settings";
 import { approvals, may, open, version } from "../store/app";
 import { changes, isUndoing, undo, type ChangedCall } from "../store/turns";
 import { Ask } from "./ask";
+import { Command } from "./preview";
 
 const ICONS: Record<string, string> = {
   pending: "○",
@@ -120,13 +122,18 @@ export function Arguments({ json }: { json: string }) {
       {rows.map(([name, value]) => (
         <div key={name}>
           <dt>{shown(name)}</dt>
-          <dd>
-            <Long text={value} />
-          </dd>
+          <dd>{commandOf(name, json) === null ? <Long text={value} /> : <Command words={commandOf(name, json)!} />}</dd>
         </div>
       ))}
     </dl>
   );
+}
+
+/** The words of an argument that is a list of words, or the line of a shell; `null` for all others. */
+function commandOf(name: string, json: string): readonly string[] | null {
+  const value = (JSON.parse(json) as Record<string, unknown>)[name];
+  if (typeof value === "string") return name === "command" ? wordsOf(value) : null;
+  return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "string") ? value : null;
 }
 
 /** A text in a box that scrolls; of a long one its beginning, with how long it is. */

@@ -99,6 +99,7 @@ export const en = {
     title: "May this run?",
     why: "Why it asks",
     preview: "What it would do",
+    unchanged: (count: number) => (count === 1 ? "1 unchanged line" : `${count} unchanged lines`),
     allow: "Allow",
     allowReally: "Press again to allow",
     remember: "Allow and remember",

@@ -100,6 +100,7 @@ export const zh: Words = {
     title: "允许运行吗？",
     why: "询问原因",
     preview: "将要执行的内容",
+    unchanged: (count) => `${count} 行未变`,
     allow: "允许",
     allowReally: "再按一次以允许",
     remember: "允许并记住",

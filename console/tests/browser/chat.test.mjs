@@ -307,3 +307,35 @@ test("a form is filled in, and a call is changed and judged again before it is a
   await page.getByText(/Done\. It says: .*bread\.md/).waitFor();
   await close();
 });
+
+test("what a call would change stands side by side where there is room, and each word of a command in a box", async () => {
+  const { page, close } = await opened();
+  const allow = page.locator("section.ask button.primary");
+  await say(page, "draft a poem");
+  await allow.waitFor();
+  await page.waitForTimeout(500);
+  await allow.click();
+  await page.getByText("Done. It says").waitFor();
+  await say(page, "rewrite it");
+  const diff = page.locator("table.diff");
+  await diff.first().waitFor();
+  assert.equal(await diff.count(), 2);
+  const cells = await diff.first().locator("tr", { hasText: "The third line" }).locator("td").allInnerTexts();
+  assert.deepEqual(cells.map((each) => each.trim()), ["3", "-Line 3 of the poem.", "3", "+The third line of the poem."]);
+  await picture(page, "diff-wide");
+  await axe(page, "diff, wide");
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.locator("table.diff:not(.is-wide)").first().waitFor();
+  assert.equal(await diff.first().locator("tr", { hasText: "The third line" }).locator("td").count(), 2);
+  await picture(page, "diff-narrow");
+  await axe(page, "diff, narrow");
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.getByRole("button", { name: "Deny" }).click();
+  await page.locator("section.ask").waitFor({ state: "detached" });
+  await say(page, "command it");
+  await page.locator(".preview .command code").first().waitFor();
+  assert.deepEqual(await page.locator(".preview .command code").allInnerTexts(), ["rm", "-rf", "'my notes'", "echo", "done"]);
+  await picture(page, "command");
+  await axe(page, "command");
+  await close();
+});

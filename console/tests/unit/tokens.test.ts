@@ -29,6 +29,7 @@ const PAIRS: [string, string, number][] = [
   ["on-primary-soft", "primary-soft", 4.5],
   ["text", "bad-soft", 4.5],
   ["bad", "bad-soft", 4.5],
+  ["good", "good-soft", 4.5],
   ["warn", "warn-soft", 4.5],
   ["line", "surface", 3],
   ["line", "ground", 3],

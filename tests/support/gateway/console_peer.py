@@ -111,10 +111,35 @@ book_table = FunctionTool(
 )
 
 
+async def _run_line(context: ToolContext, command: str) -> ToolResult:
+    """Takes a line of a shell, and runs nothing."""
+    return ToolResult(output={"command": command})
+
+
+run_line = FunctionTool(
+    _run_line, name="run_line", tier=Tier.SYSTEM, preview=lambda call, _: f"(in .)\n{call.command}"
+)
+
+POEM = "\n".join(f"Line {number} of the poem." for number in range(1, 31))
+
+
 CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "ask": [("ask_user", {"question": "Tea or coffee?", "options": ["Tea", "Coffee"]})],
     "form": [("book_table", {})],
     "write": [("write_file", {"path": "notes.md", "content": "# Notes\n\nBuy milk.\nCall Ada.\n"})],
+    "draft": [("write_file", {"path": "poem.md", "content": POEM})],
+    "rewrite": [
+        (
+            "write_file",
+            {
+                "path": "poem.md",
+                "content": POEM.replace("Line 3 ", "The third line ").replace(
+                    "Line 20 ", "The twentieth line "
+                ),
+            },
+        )
+    ],
+    "command": [("run_line", {"command": "rm -rf 'my notes' && echo done"})],
     "both": [
         ("get_current_time", {"timezone": "Asia/Tokyo"}),
         ("list_files", {}),
@@ -171,14 +196,14 @@ def _kept(folder: str, port: str, token: str = "") -> AbstractAsyncContextManage
         port=int(port),
         token=token,
         settings=strict,
-        tools=[book_table],
+        tools=[book_table, run_line],
     )
 
 
 def _scripted() -> AbstractAsyncContextManager[Daemon]:
     strict = Settings(policy=callboard.Preset.STRICT)
     return open_daemon(
-        callboard.ScriptedModel([step] * 5000), configured=strict, tools=[book_table]
+        callboard.ScriptedModel([step] * 5000), configured=strict, tools=[book_table, run_line]
     )
 
 
