@@ -152,7 +152,8 @@ class UserQuestions:
     async def listed(self) -> list[UserQuestion]:
         """Return the same, and before them those of an earlier process, which an answer by id reaches too.
 
-        Their turns are suspended, or are resumed and have not come to the call yet.
+        Their turns are suspended, or are resumed and have not come to the call yet. A call that ended
+        in this process asks no more, unless its turn was suspended, too.
         """
         now = now_ms()
         left = [
@@ -161,7 +162,7 @@ class UserQuestions:
             for each in turn.questions
             if each.answered is None
             and each.asked.question_id not in self._open
-            and each.asked.question_id not in self._over
+            and (turn.is_suspended or each.asked.question_id not in self._over)
         ]
         return [*(each for each in left if each.expires_at_ms > now), *self.waiting()]
 
