@@ -62,6 +62,7 @@ class ChatMessage(msgspec.Struct, omit_defaults=True):
 
     content: str | None
     refusal: str | None
+    annotations: list[str]
     role: str = msgspec.field(default_factory=lambda: "assistant")
     reasoning_content: str | None = None
     tool_calls: list[ChatCall] | None = None
@@ -156,6 +157,7 @@ class ChatAnswer(msgspec.Struct, frozen=True):
         message = ChatMessage(
             BETWEEN.join(texts) if texts or not calls else None,
             BETWEEN.join(refusals) or None,
+            [],
             reasoning_content=BETWEEN.join(thoughts) or None,
             tool_calls=calls or None,
         )

@@ -31,7 +31,7 @@ class MessageItem(msgspec.Struct):
     id: str
     content: list[OutputText | OutputRefusal]
     status: str = "in_progress"
-    phase: str | None = None
+    phase: str | UnsetType = UNSET
     role: str = "assistant"
     type: str = "message"
 
@@ -180,7 +180,7 @@ class ReasoningOptions(msgspec.Struct):
     """How much the model was asked to reason."""
 
     effort: str
-    summary: str | None = None
+    summary: str | None
 
 
 class TextForm(msgspec.Struct, omit_defaults=True):

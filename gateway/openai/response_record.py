@@ -295,8 +295,17 @@ def body_of(
         temperature=1.0 if temperature is None else temperature,
         max_output_tokens=options.max_output_tokens,
         max_tool_calls=None if budget is None else budget.tool_calls,
-        reasoning=None if effort is None else ReasoningOptions(EFFORT_WORDS[effort]),
+        reasoning=_reasoning(effort),
         text=AnswerText(_form(options.answer_schema)),
+    )
+
+
+def _reasoning(effort: ThinkingEffort | None) -> ReasoningOptions | None:
+    """Return how much the model was asked to reason; what it shows of that is always told."""
+    if effort is None:
+        return None
+    return ReasoningOptions(
+        EFFORT_WORDS[effort], "auto" if effort is not ThinkingEffort.OFF else None
     )
 
 

@@ -137,7 +137,7 @@ async def test_a_response_says_what_was_asked_for_now_and_from_the_record() -> N
     for response in (told, kept):
         assert (response.temperature, response.max_output_tokens) == (0.5, 64)
         assert response.max_tool_calls == 3
-        assert response.reasoning == {"effort": "low", "summary": None}
+        assert response.reasoning == {"effort": "low", "summary": "auto"}
         assert response.text.format.type == "json_schema"
         assert response.text.format.schema == schema
     assert (bare.temperature, bare.max_tool_calls, bare.reasoning) == (1, None, None)

@@ -32,7 +32,7 @@ class Message(msgspec.Struct, tag_field="type", tag="message"):
     status: Status
     role: Literal["assistant"]
     content: list[OutputText | Refusal]
-    phase: Literal["commentary", "final_answer"] | None = None
+    phase: Literal["commentary", "final_answer"] | msgspec.UnsetType = msgspec.UNSET
 
 
 class FunctionCall(msgspec.Struct, tag_field="type", tag="function_call"):
