@@ -195,7 +195,7 @@ def setup_turn(
     tools = services.tools.of(host.session_id).definitions(agent.tools, conversation.kind)
     client_tools = _client_tools(options, tools)
     if said := services.tools.instructions_for(tools):
-        agent = msgspec.structs.replace(agent, prompt=f"{agent.prompt}\n\n{said}".lstrip())
+        agent = msgspec.structs.replace(agent, prompt=told(agent.prompt, said))
     channel, lineage = services.channels.own(conversation.kind, host.session_id), host.lineage
     if wanted.unattended is not None:
         channel, lineage = None, tuple(map(_without_people, lineage))
@@ -239,8 +239,13 @@ def _instructed(agent: Agent, instructions: str) -> Agent:
     """Return the agent with what a client adds to its prompt, marked as the client's."""
     if not instructions:
         return agent
-    prompt = f"{agent.prompt}\n\n{CLIENT_HEADING}\n{instructions}".lstrip()
+    prompt = told(agent.prompt, f"{CLIENT_HEADING}\n{instructions}")
     return msgspec.structs.replace(agent, prompt=prompt)
+
+
+def told(prompt: str, said: str) -> str:
+    """Return a system prompt with a part more."""
+    return f"{prompt}\n\n{said}".lstrip()
 
 
 def _client_tools(

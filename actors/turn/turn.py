@@ -52,7 +52,7 @@ from ...tools.processes.unreaped import unreaped
 from ..calls.outcome import failure_outcome
 from ..model.answer import AnswerBuilder, TokenCount
 from .model_caller import ModelCaller, wait_gone
-from .setup import TurnHost, TurnSetup
+from .setup import TurnHost, TurnSetup, told
 
 if TYPE_CHECKING:
     from .structured import AnswerForm
@@ -206,7 +206,7 @@ class Turn:
         """Alternate between model and tools until there is an end; return the last events."""
         read = self._setup.workspace_prompt
         if read is not None and (said := await read()):
-            self._system = f"{self._setup.agent.prompt}\n\n{said}".lstrip()
+            self._system = told(self._setup.agent.prompt, said)
         if (schema := self._setup.answer_schema) is not None:
             from .structured import AnswerForm  # here: most turns have none
 

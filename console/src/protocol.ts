@@ -869,6 +869,17 @@ source?: ("built_in" | "callboard.toml" | "managed" | "program")
 created_at_ms?: (number | null)
 }
 }
+"agent/preview": {
+params: {
+name: string
+workspace?: (string | null)
+idempotency_key?: (string | null)
+}
+result: {
+text: string
+parts: PromptPart[]
+}
+}
 "agent/create": {
 params: {
 agent: AgentDraft
@@ -2190,6 +2201,14 @@ export interface AgentTool {
 name: string
 description?: string
 tier?: (Tier | null)
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "PromptPart".
+ */
+export interface PromptPart {
+source: ("agent" | "servers" | "workspace")
+text: string
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3657,4 +3676,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: de3519c8f3249f1e17c761b2df614af309f5619b201bfd48c7b74af364a7e49c
+// Of the schema: bff36df38506737b04e99655da767b4fd3aa7655893a325eceec44a6639321e6

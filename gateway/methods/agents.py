@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...embedding.runtime import host_of
 from ...runtime.definitions import Agent
-from ...runtime.errors import NotFoundError
+from ...runtime.errors import NotFoundError, PermissionRefused
 from ...runtime.wire.agents import (
     AgentDeleted,
     AgentDraft,
@@ -14,10 +14,13 @@ from ...runtime.wire.agents import (
     CloneAgent,
     NewAgent,
     OneAgent,
+    PreviewAgent,
+    PromptPreview,
 )
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
+from ..shared.workspaces import check_workspace_named
 
 methods = MethodTable()
 
@@ -35,6 +38,18 @@ async def get_agent(caller: Caller, params: OneAgent) -> AgentRow:
     if not caller.knows_agent(params.name):
         raise NotFoundError(f"there is no agent {params.name!r}")
     return await caller.runtime.agents.get(params.name)
+
+
+@methods.add("agent/preview", Role.OPERATOR)
+async def preview_agent(caller: Caller, params: PreviewAgent) -> PromptPreview:
+    """Return what a model is told before anything is said, as a session of the agent would begin now."""
+    if not caller.knows_agent(params.name):
+        raise NotFoundError(f"there is no agent {params.name!r}")
+    if params.workspace is not None:
+        if caller.is_limited:
+            raise PermissionRefused("what a workspace tells is not for a token that is limited")
+        await check_workspace_named(caller.daemon, params.workspace)
+    return await caller.runtime.agents.preview(params.name, workspace=params.workspace)
 
 
 @methods.add("agent/create", Role.ADMIN)

@@ -126,6 +126,32 @@ class CloneAgent(msgspec.Struct, frozen=True):
     new_name: Word
 
 
+class PreviewAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent whose prompt to return; in a workspace, with what its models are told of that."""
+
+    name: Word
+    workspace: Line | None = None
+
+
+class PromptPart(msgspec.Struct, frozen=True):
+    """A part of a prompt.
+
+    Attributes:
+        source: The agent's own prompt, what servers of MCP say of their tools, or skills and AGENTS.md of the workspace.
+        text: What it says.
+    """
+
+    source: Literal["agent", "servers", "workspace"]
+    text: str
+
+
+class PromptPreview(msgspec.Struct, frozen=True):
+    """What a model is told before anything is said: the whole text, and its parts in their order."""
+
+    text: str
+    parts: tuple[PromptPart, ...]
+
+
 class AgentDeleted(msgspec.Struct, frozen=True):
     """How many sessions General Assistant has now."""
 

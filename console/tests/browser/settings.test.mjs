@@ -151,6 +151,7 @@ test("an agent is made, changed in two tabs, copied and deleted", async () => {
   await page.getByRole("button", { name: "Make it" }).click();
   await page.getByRole("heading", { name: "reader", level: 2 }).waitFor();
   await page.getByText("Tokens: 5,000").waitFor();
+  await page.getByText("The agent's prompt ·").waitFor();
   await page.getByText("The tools as the model gets them").click();
   await page.getByText('"name": "read_file"').waitFor();
   await picture(page, "agent");

@@ -17,6 +17,8 @@ from ..runtime.wire.agents import (
     CloneAgent,
     NewAgent,
     OneAgent,
+    PreviewAgent,
+    PromptPreview,
     draft_of,
 )
 from ..runtime.wire.daemon import (
@@ -90,6 +92,11 @@ class ClientAgents(_Requests):
     async def get(self, name: str) -> AgentRow:
         """Return an agent; raise `NotFoundError`."""
         return await self._client.request("agent/get", OneAgent(name), AgentRow)
+
+    async def preview(self, name: str, *, workspace: str | None = None) -> PromptPreview:
+        """Return what a model is told before anything is said; in a workspace, with its skills and each AGENTS.md."""
+        params = PreviewAgent(name=name, workspace=workspace)
+        return await self._client.request("agent/preview", params, PromptPreview)
 
     async def create(self, agent: Agent) -> AgentRow:
         """Make an agent, which sessions may have at once."""

@@ -8,24 +8,35 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 import msgspec
 import trio
 
+from ..actors.people.lineage import known_agent
+from ..actors.turn.setup import told
 from ..config.files import config_file, load_own_settings, load_settings_of, place_of
 from ..config.managed import forget_deleted_agent, load_managed, remove_agent, save_agent
 from ..config.settings import Settings
 from ..config.toml_reader import NAME
 from ..config.validation import checked
 from ..providers.catalog.table import REHEARSAL, check_provider
-from ..runtime.definitions import GENERAL_AGENT, Agent, ToolDefinition
+from ..runtime.definitions import GENERAL_AGENT, Agent, SessionKind, ToolDefinition
 from ..runtime.errors import ConflictError, NotFoundError, ValidationError
 from ..runtime.identity import now_ms
 from ..runtime.text import did_you_mean
-from ..runtime.wire.agents import AgentDeleted, AgentRow, AgentSource, AgentTool, row_of
+from ..runtime.wire.agents import (
+    AgentDeleted,
+    AgentRow,
+    AgentSource,
+    AgentTool,
+    PromptPart,
+    PromptPreview,
+    row_of,
+)
 from ..tools.registry import unknown_tools
+from ..tools.skills.shelf import workspace_prompt
 from .configuration import Configuration
 from .host import Host
 
@@ -209,6 +220,32 @@ class RuntimeAgents:
         """Return an agent in force; raise `NotFoundError`."""
         await trio.lowlevel.checkpoint()
         return row_named(self.rows(), name)
+
+    async def preview(self, name: str, *, workspace: str | None = None) -> PromptPreview:
+        """Return what a model is told before anything is said, as a session of the agent would begin now.
+
+        Args:
+            name: The agent.
+            workspace: The folder of that session, for its skills and each AGENTS.md; without one, they are left out.
+
+        Raises:
+            NotFoundError: There is no such agent.
+        """
+        host = self._host
+        agent = known_agent(host.agents, name)
+        tools = host.plan.registry.definitions(agent.tools, SessionKind.MAIN)
+        found = [
+            PromptPart("agent", agent.prompt),
+            PromptPart("servers", host.plan.registry.instructions_for(tools)),
+        ]
+        if workspace is not None:
+            reads_skills = any(definition.name == "skill" for definition in tools)
+            said = await workspace_prompt(
+                host.plan.skills, workspace, agent.skills, reads_skills=reads_skills
+            )
+            found.append(PromptPart("workspace", said))
+        parts = tuple(part for part in found if part.text)
+        return PromptPreview(reduce(told, (part.text for part in parts), ""), parts)
 
     async def create(self, agent: Agent) -> AgentRow:
         """Make an agent, which sessions may have at once.

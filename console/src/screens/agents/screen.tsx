@@ -1,6 +1,8 @@
 // Agents: which there are, what each may do, and what the model reads of it.
 import { useState } from "preact/hooks";
 import { askFirst } from "../../parts/dialog";
+import { Excerpt } from "../../parts/excerpt";
+import { Field } from "../../parts/form";
 import { Icon } from "../../parts/icon";
 import { Menu, type Choice } from "../../parts/menu";
 import { Empty, Facts, Loaded, Mark, Page, PageHead, Reading, RowOf, Rows, Section } from "../../parts/page";
@@ -174,21 +176,59 @@ function budgetOf(budget: Budget | null | undefined): string {
   return parts.join(" · ") || text.none;
 }
 
+/** The whole prompt, as a session of the agent would begin now; for who may not ask for that, the agent's own part. */
 function Preview({ row }: { row: AgentRow }) {
   const text = its.value;
-  const prompt = row.prompt ?? "";
   const [isOpen, setOpen] = useState(false);
+  const [workspace, setWorkspace] = useState("");
+  const known = [...new Set(app.sessions.value.map((each) => each.workspace))].sort();
+  const own = row.prompt ?? "";
+  const found = useResource(
+    async () =>
+      app.may("agent/preview")
+        ? app.link.request("agent/preview", { name: row.name, ...(workspace === "" ? {} : { workspace }) })
+        : { text: own, parts: own === "" ? [] : [{ source: "agent" as const, text: own }] },
+    ["agents", "tools", "skills"],
+    [row.name, workspace],
+  );
   return (
     <Section title={text.preview} lead={text.previewLead}>
       <div class="stack">
-        {prompt === "" ? (
-          <p class="lead">{text.noPrompt}</p>
-        ) : (
-          <pre class="long" tabIndex={0} aria-label={text.prompt}>
-            {shown(prompt)}
-          </pre>
+        {app.may("agent/preview") && known.length > 0 && (
+          <Field label={text.workspace}>
+            {(attributes) => (
+              <select {...attributes} value={workspace} onChange={(event) => setWorkspace(event.currentTarget.value)}>
+                <option value="">{text.noWorkspace}</option>
+                {known.map((each) => (
+                  <option key={each} value={each}>
+                    {shown(each)}
+                  </option>
+                ))}
+              </select>
+            )}
+          </Field>
         )}
-        <p class="under">{text.chars(numbered(prompt.length))}</p>
+        <Loaded resource={found}>
+          {(preview) => (
+            <>
+              {preview.parts.length === 0 && <p class="lead">{text.noPrompt}</p>}
+              {preview.parts.map((part) => (
+                <section key={part.source} aria-label={text.parts[part.source]}>
+                  <p class="under">
+                    {text.parts[part.source]} · {text.chars(numbered(part.text.length))}
+                  </p>
+                  <Excerpt text={part.text}>
+                    {(its) => (
+                      <pre class="long" tabIndex={0} aria-label={text.parts[part.source]}>
+                        {shown(its)}
+                      </pre>
+                    )}
+                  </Excerpt>
+                </section>
+              ))}
+            </>
+          )}
+        </Loaded>
         <details onToggle={(event) => setOpen(event.currentTarget.open)}>
           <summary>{text.definitions}</summary>
           {isOpen && <Definitions agent={row.name} />}
