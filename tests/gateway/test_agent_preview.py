@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import callboard
-from callboard.config.settings import ServerSettings, Settings
+from callboard.config.sections import ServerSettings
+from callboard.config.settings import Settings
 from callboard.embedding.runtime import host_of
 from callboard.providers.provider import ModelRequest
 from callboard.providers.testing.script import Step
