@@ -12,7 +12,7 @@ Begin with `lifecycle`: a daemon from start to end, its signals and the drain. `
     folders, in the order in which a request meets them: `door` (before it is a websocket),
     `connection` (one client's loops), `methods` (all methods of the protocol), `shared` (state of all
     connections), `feeds` (events to many clients), `hooks` (deliveries of other systems), `console` (the page, and browsers that log in); `openai`, `agui` and `mcp` are
-    protocols of others, whose turns `http_turns` counts.
+    protocols of others, whose turns `http_turns` counts; `used_below` has the tokens of what those delegated.
 Comes in: TCP connections, signals, changed configuration and token files.
 Goes out: answers, events, notices to a webhook, metrics, messages to systemd.
 Owns: the port, all connections, and the discovery file that tells commands where the daemon is.

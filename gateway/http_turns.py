@@ -47,6 +47,7 @@ from .connection.caller import Requester
 from .door.http import BadHead
 from .shared.state import DaemonState
 from .shared.workspaces import chosen_workspace
+from .used_below import is_delegation, with_used_below
 
 logger = redacting_logger(__name__)
 
@@ -333,15 +334,19 @@ class HttpTurn(Turn[str]):
         Each open stream waits here: the calls of `Turn.next_events` below each other are one.
         """
         found: list[TurnEvent] = []
+        has_delegated = False
         while not found and (updates := await self._subscription.take()):
             for update in updates:
                 if isinstance(update, Stored):
                     self._note(update)
                     found.append(update.event)
+                    has_delegated = has_delegated or is_delegation(update.event)
                 elif isinstance(update, StreamBatch):
                     found += update.events
                 else:
                     found.append(update)
+        if has_delegated:
+            return await with_used_below(self._host.plan.store, self.session_id, found)
         return found
 
     async def __aexit__(

@@ -33,6 +33,7 @@ from ..runtime.messages import FollowSession, FollowStart
 from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
 from ..runtime.turn_options import NO_CLIENT, ClientContext
 from .connection.caller import Requester
+from .used_below import with_used_below
 
 PAGE_EVENTS = 256
 """Read of the record at a time."""
@@ -142,13 +143,14 @@ class RecordedTurn:
         """
         if self.is_over or (self.is_at_head and not self._follows):
             return None
+        store = self._requester.runtime.store
         if not self.is_at_head:
-            return await self._read_record()
+            return await with_used_below(store, self.session_id, await self._read_record())
         assert self._subscription is not None
         updates = await self._subscription.take()
         if not updates:
             raise ActorStopped("the session has ended without an answer")
-        return [*self._own(updates)]
+        return await with_used_below(store, self.session_id, self._own(updates))
 
     async def is_deleted(self) -> bool:
         """Return whether the messages of a turn that is over were deleted since."""

@@ -19,6 +19,7 @@ from ...runtime.errors import (
     PermissionRefused,
     ValidationError,
 )
+from ...runtime.events import AttemptCharged
 from ...runtime.history import checked_attachments
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.messages import SubmitInput
@@ -35,6 +36,7 @@ from ..openai.chat_answer import event_of
 from ..openai.content import read_by
 from ..openai.problems import ApiProblem, answer_of, problem_of
 from ..shared.state import DaemonState
+from ..used_below import used_below
 from .events import AgUiEvent
 from .interrupts import (
     approval,
@@ -43,6 +45,7 @@ from .interrupts import (
     open_questions,
     question_answer,
     question_of,
+    sees_question,
 )
 from .run_fold import RunFold
 from .run_input import LAST_MESSAGE, NewWords, Resume, RunRequest
@@ -243,7 +246,7 @@ class AgUiApi:
             PermissionRefused: The token may not answer it.
         """
         name = said.interrupt_id
-        if name not in fold.asked:
+        if name not in fold.asked or not await sees_question(requester, fold, name):
             raise RunRefused("unknown_interrupt", f"this thread has not asked {name!r:.100}")
         try:
             if (question := await question_of(requester, fold, name)) is not None:
@@ -308,6 +311,7 @@ class AgUiApi:
                 try:
                     for heard in await turn.next():
                         fold.take(heard)
+                    await _count_below(requester, fold)
                     told = fold.told()
                     if fold.ended is not None:
                         told += fold.finish()
@@ -342,6 +346,14 @@ async def _wait(requester: Requester, fold: RunFold) -> list[AgUiEvent]:
         for name, each in found.items()
     )
     return fold.wait(interrupts) if interrupts or fold.client_calls else []
+
+
+async def _count_below(requester: Requester, fold: RunFold) -> None:
+    """Count what the calls took that delegated and have ended."""
+    store, used = requester.runtime.store, list[AttemptCharged]()
+    for call_id in fold.delegated:
+        used += await used_below(store, fold.session_id, call_id)
+    fold.count_below(used)
 
 
 async def _steer(requester: Requester, session_id: str, new: NewWords) -> None:

@@ -75,10 +75,22 @@ async def open_questions(requester: Requester, fold: RunFold) -> dict[str, Open]
     return found
 
 
+async def sees_question(requester: Requester, fold: RunFold, name: str) -> bool:
+    """Return whether the token may know what was asked: for one that is limited, other sessions do not exist.
+
+    So one that sees the session of a thread alone is not asked what a session below that asks.
+    """
+    asked = fold.asked[name]
+    if not isinstance(asked, ChildAsks):
+        return True
+    child = await requester.runtime.store.session(asked.child_id)
+    return child is not None and requester.sees(child)
+
+
 async def question_of(requester: Requester, fold: RunFold, name: str) -> UserQuestion | None:
     """Return a question of a model, or of a server of tools, that has no answer."""
     asked = fold.asked[name]
-    if isinstance(asked, ApprovalAsked):
+    if isinstance(asked, ApprovalAsked) or not await sees_question(requester, fold, name):
         return None
     session_id = asked.child_id if isinstance(asked, ChildAsks) else fold.session_id
     for turn in await requester.runtime.store.open_turns(session_id):

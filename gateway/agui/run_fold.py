@@ -37,6 +37,7 @@ from ...runtime.text import excerpt
 from ..openai.response_fold import MAX_OUTPUT_CHARS
 from ..openai.turn_view import TurnView
 from ..openai.usage import TurnUsage
+from ..used_below import DELEGATE, is_delegation
 from .events import (
     VERSION,
     AgUiEvent,
@@ -68,8 +69,6 @@ from .events import (
 )
 from .run_input import NOTHING, KnownIds, result_id
 
-DELEGATE = "delegate"
-"""The tool whose calls are subagents."""
 MAX_TASK_CHARS = 1000
 """Of a subagent's task, as people read it; the call has all of it."""
 FINE = frozenset({"answered", "refused"})
@@ -103,6 +102,7 @@ class RunFold:
         session_id: Of the turn.
         view: Follows the turn.
         asked: All that people were asked in the turn, by id.
+        delegated: Calls that delegated and have ended since `count_below` was last called.
     """
 
     def __init__(
@@ -117,6 +117,7 @@ class RunFold:
     ) -> None:
         self.view = TurnView(client_tools)
         self.asked: dict[str, ApprovalAsked | QuestionAsked | ChildAsks] = {}
+        self.delegated: list[str] = []
         self._thread_id, self._run_id = thread_id, run_id
         self.session_id, self._input_id = session_id, input_id
         self._known = known
@@ -377,6 +378,12 @@ class RunFold:
         if self._message_id not in self._known.messages and event.usage is not None:
             self._usage.setdefault((event.provider, event.model), TurnUsage()).take(event)
 
+    def count_below(self, used: Iterable[AttemptCharged]) -> None:
+        """Count what the sessions used to which the calls in `delegated` were made."""
+        self.delegated.clear()
+        for each in used:
+            self._usage.setdefault((each.provider, each.model), TurnUsage()).take(each)
+
     # ── what is done ─────────────────────────────────────────────────────────────────────────────
 
     def _take(self, event: object) -> None:
@@ -390,6 +397,8 @@ class RunFold:
             case CallStarted(call_id=call_id):
                 self._start(call_id)
             case CallFinished(result=result, call_id=call_id):
+                if is_delegation(event) and call_id not in self._known.results:
+                    self.delegated.append(call_id)
                 if not self.view.is_clients(event):
                     self._result(call_id, result)
                 self._end_subagent(event)

@@ -13,6 +13,7 @@ from ...runtime.events import (
     CallDeferred,
     CallFinished,
     CallProposed,
+    ChildAsks,
     MessageCompleted,
     QuestionAnswered,
     QuestionAsked,
@@ -45,6 +46,7 @@ class TurnView:
         self.waits_for: dict[str, None] = {}
         self.asks: dict[str, ApprovalAsked] = {}
         self.ended: TurnEnded | None = None
+        self._asked_below: list[str] = []
         self._told: dict[str, None] = {}
         self._client_tools = tuple(client_tools)  # few, and mostly none, which takes no room
 
@@ -72,13 +74,18 @@ class TurnView:
         return self.ended is not None or bool(self.client_calls)
 
     def waits(self, stream: ResponseStream) -> bytes:
-        """Return a comment about each person that the turn waits for, when that is new; they are repeated."""
+        """Return a comment about each person that the turn waits for, when that is new; they are repeated.
+
+        What sessions below ask is said once: when it is answered, this session is not told.
+        """
+        below = _comments(self._asked_below)
+        self._asked_below.clear()
         if (waits := self.waits_for.copy()) == self._told:
-            return b""
+            return below
         self._told = waits
-        said = "".join(f": waits for a person {each}\n\n" for each in waits).encode()
+        said = _comments(waits)
         stream.comment = said or COMMENT
-        return said
+        return said + below
 
     def take(self, event: TurnEvent) -> None:
         """Take the next event into account."""
@@ -99,10 +106,16 @@ class TurnView:
             case ApprovalAnswered(approval_id=name) | QuestionAnswered(question_id=name):
                 self.waits_for.pop(name, None)
                 self.asks.pop(name, None)
+            case ChildAsks(question_id=name):
+                self._asked_below.append(name)
             case TurnEnded():
                 self.ended = event
             case _:
                 pass
+
+
+def _comments(questions: Iterable[str]) -> bytes:
+    return "".join(f": waits for a person {each}\n\n" for each in questions).encode()
 
 
 class AnswerParts:

@@ -10,10 +10,12 @@ import pytest
 import trio
 
 import callboard
+from callboard.config.policy.rules import PlacedRule, Rule
 from callboard.config.sections import OpenAiSettings, ServerSettings
 from callboard.config.settings import Settings
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import fail, raw_events, reply
+from callboard.runtime.definitions import Verdict
 from callboard.runtime.events import (
     ApprovalAnswered,
     HistoryGiven,
@@ -43,6 +45,7 @@ from support.gateway.raw_door import PATIENCE, Answer, answer_to, read_end
 from support.waits import until
 
 WRITE = ("write_file", {"path": "a.txt", "content": "x"})
+ASKS_WRITING = (PlacedRule(Rule(verdict=Verdict.ASK, tool="write_file"), "rules[1]"),)
 STRICT = Settings(policy=callboard.Preset.STRICT)
 SUCCESS = {"type": "success"}
 
@@ -391,6 +394,71 @@ async def test_a_question_below_is_asked_in_the_thread() -> None:
         kinds = await front.run(resume=resume(asked, {"approved": True}))
     assert kinds.count("SUBAGENT_STARTED") == kinds.count("SUBAGENT_FINISHED") == 1
     assert front.said == ["Done."]
+
+
+BELOW = ("ask_user", {"question": "Which door?", "options": ["left", "right"]})
+
+
+@pytest.mark.parametrize("call", [WRITE, BELOW], ids=["a call", "a question"])
+@pytest.mark.parametrize("sees_below", [False, True])
+async def test_what_is_asked_below_is_shown_to_who_sees_that_session(
+    sees_below: bool, call: Any
+) -> None:
+    """For a token that is limited to a session others do not exist; one that is limited to agents sees those of these."""
+    steps = (reply(calls=[call]), reply("Below."), reply("Done."))
+    task = {"kind": "branch", "task": "Do it."}
+    model = scripted(reply(calls=[("delegate", task)]), *steps)
+    balanced = Settings(rules=ASKS_WRITING)
+    async with open_daemon(model, configured=balanced) as daemon:
+        top = (await daemon.runtime.create_session()).session_id
+        limits: Any = {"agents": ("general",)} if sees_below else {"sessions": (top,)}
+        token = daemon.new_token("limited", Role.APPROVER, **limits)
+        front = FrontEnd(daemon, top, token=token)
+        front.say("Have it done.")
+        async with front.streaming() as stream:
+            seen = b""
+            while b": waits for a person" not in seen and b"RUN_FINISHED" not in seen:
+                seen += await stream.receive_some()
+            asked = [each.approval_id for each in await daemon.runtime.approvals()]
+            asked += [each.question_id for each in await daemon.runtime.questions()]
+            payload = {"approved": True} if call is WRITE else {"answer": "left"}
+            said = resume({"id": asked[0]}, payload)
+            if sees_below:
+                front.take(seen + await read_end(stream))
+                assert [each["id"] for each in front.interrupts] == asked
+            else:
+                assert f": waits for a person {asked[0]}".encode() in seen
+                assert b"Which door?" not in seen
+                other = FrontEnd(daemon, top, token=token)
+                assert await other.run("x", resume=said, runId="another") == [
+                    "RUN_STARTED",
+                    "RUN_ERROR",
+                ]
+                assert other.last["code"] == "unknown_interrupt"
+                if call is WRITE:
+                    await daemon.runtime.answer(asked[0], "allow")
+                else:
+                    await daemon.runtime.answer_question(asked[0], "left")
+                front.take(seen + await read_end(stream))
+        if sees_below:
+            await front.run(resume=said)
+    assert front.said == ["Done."]
+
+
+async def test_a_run_has_the_tokens_of_what_it_delegated() -> None:
+    task = {"kind": "branch", "task": "Look it up."}
+    model = scripted(reply(calls=[("delegate", task)]), reply("Below."), reply("Done."))
+    async with open_daemon(model) as daemon:
+        front = FrontEnd(daemon)
+        await front.run("Have it looked up.")
+        session = front.headers["x-callboard-session"]
+        spent = await daemon.runtime.store.spending(session)
+        own = await daemon.runtime.store.usage(session_id=session)
+    assert spent is not None
+    assert (len(own), len(spent.calls)) == (2, 3)
+    (used,) = front.last["usage"]
+    assert used["inputTokens"] == sum(each.usage.input_tokens or 0 for each in spent.calls) > 0
+    assert used["outputTokens"] == sum(each.usage.output_tokens or 0 for each in spent.calls) > 0
 
 
 @pytest.mark.parametrize("asks", ["write_file", "ask_user"])

@@ -416,6 +416,42 @@ async def test_a_token_whose_turns_take_all_room_keeps_no_other_out() -> None:
             await until(lambda: turns.count == 0)  # there is room again
 
 
+async def test_an_answer_has_the_tokens_of_what_it_delegated() -> None:
+    """Whole, as a stream, and from the record; a budget counts them in the same way."""
+    task = {"kind": "branch", "task": "Look it up."}
+    steps = [reply(calls=[("delegate", task)]), reply("Below."), reply("Done.")]
+    async with open_daemon(callboard.ScriptedModel(steps * 4)) as daemon:
+        chat = msgspec.json.decode((await ask(daemon, body_of())).body)
+        streamed = await ask(
+            daemon, body_of(stream=True, stream_options={"include_usage": True}), connection="close"
+        )
+        body = msgspec.json.encode({"model": "general", "input": "Hello."})
+        told = msgspec.json.decode((await ask(daemon, body, "/v1/responses")).body)
+        sent = request(daemon, f"/v1/responses/{told['id']}", method="GET")
+        kept = msgspec.json.decode((await answer_to(daemon, sent)).body)
+        store = daemon.runtime.store
+        rows = (await store.session_page(SessionFilter(deleted="also"))).sessions
+        tops = [each.session_id for each in rows if each.parent_id is None]
+        spent = [await store.spending(each) for each in tops]
+    calls = [each.calls for each in spent if each is not None]
+    assert [len(each) for each in calls] == [3, 3, 3]
+    tokens = {
+        (
+            sum(x.usage.input_tokens or 0 for x in each),
+            sum(x.usage.output_tokens or 0 for x in each),
+        )
+        for each in calls
+    }
+    ((read, written),) = tokens  # each of them said the same
+    assert read > 20
+    assert written > 0
+    last = re.findall(r"^data: (\{.*\})$", streamed.body, re.MULTILINE)[-1]
+    for usage in (chat["usage"], msgspec.json.decode(last)["usage"]):
+        assert (usage["prompt_tokens"], usage["completion_tokens"]) == (read, written)
+    for usage in (told["usage"], kept["usage"]):
+        assert (usage["input_tokens"], usage["output_tokens"]) == (read, written)
+
+
 async def test_a_turn_that_fails_is_not_asked_for_again() -> None:
     model = callboard.ScriptedModel([fail("The model is ill.")])
     async with open_daemon(model) as daemon:
