@@ -18,7 +18,7 @@ effect(() => {
   if (fresh.length > 0) folders.value = [...new Set([...known, ...fresh])].slice(0, MAX_FOLDERS).sort();
 });
 const isOpen = signal(false);
-export const isSifted = computed(() => Object.values(sift.value).some((each) => each !== ""));
+export const isSifted = computed(() => Object.keys(NO_SIFT).some((name) => sift.value[name as keyof Sift] !== NO_SIFT[name as keyof Sift]));
 /** Another login may see others. */
 effect(() => void (isLoggedOut.value && (folders.value = [])));
 

@@ -45,11 +45,10 @@ export const query = signal("");
 /** Which sessions the list has; what is empty is all. */
 export interface Sift {
   agent: string;
-  /** Without one, those that people have begun. */
-  kind: "" | "all" | "branch" | "worker";
+  kind: "people" | "all" | "branch" | "worker";
   workspace: string;
 }
-export const NO_SIFT: Sift = { agent: "", kind: "", workspace: "" };
+export const NO_SIFT: Sift = { agent: "", kind: "people", workspace: "" };
 export const sift = signal<Sift>(NO_SIFT);
 export const approvals = signal<ApprovalRow[]>([]);
 export const open = signal<Session | null>(null);
@@ -225,9 +224,9 @@ async function readPage(before: number | null, isRefresh = false): Promise<void>
     const page = await link.request("session/list", {
       limit: LIST,
       query: asked,
-      include_children: kind !== "",
+      include_children: kind !== "people",
       ...(agent === "" ? {} : { agent }),
-      ...(kind === "" || kind === "all" ? {} : { kind }),
+      ...(kind === "people" || kind === "all" ? {} : { kind }),
       ...(workspace === "" ? {} : { workspace }),
       deleted: wasTrash ? "only" : "no",
       ...(before === null ? {} : { before }),

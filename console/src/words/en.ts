@@ -222,7 +222,7 @@ export const en = {
     sift: "Filter",
     agent: "Agent",
     kind: "Which",
-    kinds: { "": "begun by people", all: "delegated ones, too", branch: "delegated branches", worker: "delegated workers" },
+    kinds: { people: "begun by people", all: "delegated ones, too", branch: "delegated branches", worker: "delegated workers" },
     folder: "Folder",
     anyAgent: "all agents",
     anyFolder: "all folders",

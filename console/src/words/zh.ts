@@ -211,7 +211,7 @@ export const zh: Words = {
     sift: "筛选",
     agent: "代理",
     kind: "范围",
-    kinds: { "": "由人发起", all: "包括委派的", branch: "委派的分支", worker: "委派的工作者" },
+    kinds: { people: "由人发起", all: "包括委派的", branch: "委派的分支", worker: "委派的工作者" },
     folder: "文件夹",
     anyAgent: "全部代理",
     anyFolder: "全部文件夹",

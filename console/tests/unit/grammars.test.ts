@@ -162,7 +162,7 @@ describe("all languages", () => {
   });
 
   it("take time in proportion to a text, whatever it is", () => {
-    for (const text of ["`${".repeat(50_000), "<a ".repeat(50_000), "{".repeat(200_000), "a:".repeat(100_000), "'".repeat(100_001), "/*".repeat(100_000), "a ".repeat(100_000), "-".repeat(200_000), " ".repeat(200_000), "\n".repeat(200_000), "a".repeat(200_000), "/".repeat(200_000), "1".repeat(200_000), 'r#"'.repeat(60_000), "#[".repeat(100_000), ".".repeat(200_000), `<a ${"b".repeat(200_000)}`, "'\\".repeat(100_000), "\"".repeat(100_001)])
+    for (const text of ["`${".repeat(12_000), "<a ".repeat(12_000), "{".repeat(50_000), "a:".repeat(25_000), "'".repeat(25_001), "/*".repeat(25_000), "a ".repeat(25_000), "-".repeat(50_000), " ".repeat(50_000), "\n".repeat(50_000), "a".repeat(50_000), "/".repeat(50_000), "1".repeat(50_000), 'r#"'.repeat(15_000), "#[".repeat(25_000), ".".repeat(50_000), `<a ${"b".repeat(50_000)}`, "'\\".repeat(25_000), "\"".repeat(25_001)])
       for (const name of ["bash", "css", "diff", "go", "ini", "json", "python", "rust", "sql", "ts", "xml", "yaml"]) expect(plain(coloured(text, name) ?? []).length, name).toBe(text.length);
-  }, 60_000);
+  }, 15_000);
 });
