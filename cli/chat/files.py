@@ -30,7 +30,7 @@ def _by_sign(text: str, folder: Path) -> Iterator[Path]:
     for mention in _MENTION.finditer(text):
         name = mention[1].strip('"')
         for each in dict.fromkeys((name, name.rstrip(_AFTER))):
-            if each and (path := folder / Path(each).expanduser()).is_file():
+            if each and (path := _file_at(each, folder)) is not None:
                 yield path
                 break
 
@@ -45,5 +45,14 @@ def _dropped(text: str) -> Iterator[Path]:
             continue
         if name.startswith("file://"):
             name = unquote(name.removeprefix("file://"))
-        if name.startswith(("/", "~/")) and (path := Path(name).expanduser()).is_file():
+        is_place = name.startswith(("/", "~/"))
+        if is_place and (path := _file_at(name, Path("/"))) is not None:
             yield path
+
+
+def _file_at(name: str, folder: Path) -> Path | None:
+    try:
+        path = folder / Path(name).expanduser()
+        return path if path.is_file() else None
+    except (OSError, RuntimeError):  # too long, out of reach, or in the home of nobody: just a word
+        return None

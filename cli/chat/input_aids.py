@@ -125,7 +125,7 @@ class ChatCompleter(Completer):
                     is_hidden = entry.name.startswith(".") and not name.startswith(".")
                     if entry.name.startswith(name) and not is_hidden and " " not in entry.name:
                         entries.append(entry.name + ("/" if entry.is_dir() else ""))
-        except OSError:
+        except (OSError, RuntimeError):  # RuntimeError: the home of nobody
             return
         for each in sorted(entries)[:MAX_OFFERED]:
             if each.isprintable():

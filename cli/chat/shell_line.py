@@ -12,6 +12,7 @@ from contextlib import suppress
 import msgspec
 import trio
 
+from ...runtime.errors import CallboardError
 from ..terminal.escaping import safe_text
 
 MAX_KEPT_CHARS = 20_000
@@ -38,16 +39,25 @@ class ShellOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_shell_line(command: str, folder: str, write: Callable[[str], None]) -> ShellOutput:
-    """Run a command in the person's shell and print its output; cancelled, it and its children are killed."""
+    """Run a command in the person's shell and print its output; cancelled, it and its children are killed.
+
+    Raises:
+        CallboardError: The shell can't be started: it or the folder is not there, or the line is too long.
+    """
     shell = os.environ.get("SHELL") or "/bin/sh"
-    process = await trio.lowlevel.open_process(
-        [shell, "-c", command],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    try:
+        process = await trio.lowlevel.open_process(
+            [shell, "-c", command],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CallboardError(
+            f"{shell} can't run that in {folder}: {error.strerror or error}"
+        ) from error
     assert process.stdout is not None
     kept = _Kept(write)
     try:

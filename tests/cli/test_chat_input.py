@@ -268,6 +268,12 @@ async def test_answers_are_copied_and_sessions_counted_and_forked(command: Comma
         ("{folder}/my\\ pic.png", ["my pic.png"]),
         ("file://{folder}/my%20pic.png", ["my pic.png"]),
         ("{folder}/a.txt", []),  # which is no picture
+        (
+            f"@{'a' * 300} @a.txt",
+            ["a.txt"],
+        ),  # what no file can be called, and whose home there is not
+        (f"/{'b' * 300}.png", []),
+        ("@~nobody-here/a.txt @a.txt", ["a.txt"]),
     ],
 )
 def test_a_prompt_names_files(tmp_path: Path, text: str, found: list[str]) -> None:
@@ -277,6 +283,20 @@ def test_a_prompt_names_files(tmp_path: Path, text: str, found: list[str]) -> No
     assert [path.name for path in mentioned(text, tmp_path)] == found
     is_first = bool(found) and text.startswith(("/", "'"))
     assert is_dropped_file(text) == (is_first or text.startswith("file:"))
+
+
+async def test_what_names_no_file_and_a_shell_that_is_not_there_end_no_chat(
+    command: Command,
+) -> None:
+    """Each ended the chat with a fault of callboard, and the prompt was lost."""
+    command.extra["SHELL"] = "/nowhere/sh"
+    async with scripted(command, reply("Well.")) as server, chatting(command) as terminal:
+        await say(terminal, "!echo mine")
+        await terminal.expect("/nowhere/sh can't run that")
+        await terminal.type("@~nobody-here/")
+        await prompt(terminal, "a")
+        await leave(terminal)
+        assert "@~nobody-here/a" in str(server.requests[0].body)
 
 
 @pytest.mark.parametrize("word", ["exit", " quit ", ":q"])
