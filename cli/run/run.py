@@ -31,7 +31,7 @@ from ..record_names import folder_here
 from ..sharing.holder import LOOK_SECONDS, running, turn_of
 from ..show.event_lines import trouble_line
 from ..show.view import JsonView, rows_at, side_view, view_of
-from ..terminal.escaping import safe_text
+from ..terminal.escaping import safe_json, safe_text
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output, asking_place
 from ..terminal.style import counted
@@ -213,7 +213,8 @@ class _Job:
         if not self._options.wants_json:
             rows = rows_at(sys.stdout, self._stdout.write, is_alone=True)
         if rows is None:
-            self._stdout.write(whole_line(safe_text(text)))
+            safe = safe_json if self._options.wants_json else safe_text
+            self._stdout.write(whole_line(safe(text)))
         else:
             rows.feed(safe_text(text))
             rows.write("")

@@ -21,7 +21,7 @@ from ..exit_codes import ANSWERED
 from ..parameters import Config, Data, Json, Verbose, offered
 from ..show.tools import tools as list_tools
 from ..terminal.complaint import wrong_usage
-from ..terminal.escaping import safe_text
+from ..terminal.escaping import safe_json
 from .choice import RunOptions
 from .flags import RunFlags
 from .stdin import read_prompt
@@ -68,7 +68,7 @@ def show_tool(name: ToolName, /, *, json: Json = False, config: Config = None) -
         close = did_you_mean(name, known)
         raise NotFoundError(f"there is no tool {name!r}.{close} `callboard tools` lists them.")
     whole = msgspec.json.format(msgspec.json.encode(found), indent=0 if json else 2)
-    sys.stdout.write(f"{whole.decode()}\n" if json else f"{safe_text(whole.decode())}\n")
+    sys.stdout.write(f"{safe_json(whole.decode())}\n")
     return ANSWERED
 
 

@@ -24,7 +24,7 @@ from ...runtime.events import (
 )
 from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.store.rows import SessionRow
-from ..terminal.escaping import safe_line, safe_text
+from ..terminal.escaping import safe_json, safe_line, safe_text
 from ..terminal.style import counted, minute, seconds
 from .event_lines import LineEvent, TroubleEvent, answer_line, event_line, trouble_line
 
@@ -205,7 +205,7 @@ def _fenced(content: str) -> str:
         language = "json"
     except msgspec.DecodeError:
         pass  # a model's arguments need not be JSON
-    content = safe_text(content)
+    content = safe_json(content) if language else safe_text(content)
     longest = max((len(run) for run in _TICKS.findall(content)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"\n{fence}{language}\n{content}\n{fence}\n"

@@ -311,7 +311,9 @@ async def _export(data: Path, name: str, file: Path) -> int:
         raise ConflictError(f"{file} exists already; choose another name.") from None
     except OSError as error:
         raise ValidationError(f"{file} can't be written: {error.strerror}.") from error
-    sys.stdout.write(f"exported: {row.session_id}, {len(lines)} events, to {file}\n")
+    sys.stdout.write(
+        f"exported: {row.session_id}, {len(lines)} events, to {safe_line(str(file))}\n"
+    )
     return ANSWERED
 
 

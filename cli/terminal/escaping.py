@@ -44,7 +44,14 @@ def exact(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+    return "".join(char if char.isprintable() else _in_json(char) for char in text)
+
+
+def safe_json(text: str) -> str:
+    """Escape JSON as JSON does it: whoever reads it reads the same, and a terminal obeys nothing of it."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _IN_TEXT.sub(lambda match: _in_json(match[0]), _LINE_ENDS.sub("\n", text))
 
 
 def shortened(text: str, width: int) -> str:
@@ -59,6 +66,14 @@ def short_path(path: str, width: int = MAX_PATH_CHARS) -> str:
         path = f"~{path[len(home) :]}"
     line = safe_line(path)
     return line if len(line) <= width else "…" + line[len(line) - width + 1 :]
+
+
+def _in_json(char: str) -> str:
+    number = ord(char)
+    if number < 0x10000:
+        return f"\\u{number:04x}"
+    above = number - 0x10000  # two halves, as UTF-16 has them
+    return f"\\u{0xD800 + (above >> 10):04x}\\u{0xDC00 + (above & 0x3FF):04x}"
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from ...runtime.events import Stored
 from ...runtime.text import without_surrogates
+from .escaping import safe_json
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,12 +31,16 @@ def stored_line(stored: Stored) -> str:
 
 
 def json_line(value: msgspec.Struct | Mapping[str, Any]) -> str:
-    """Return a struct or a mapping as a line of JSON; what UTF-8 can't hold becomes U+FFFD."""
+    """Return a struct or a mapping as a line of JSON; what UTF-8 can't hold becomes U+FFFD.
+
+    It may end at a terminal, or at a program that takes U+2028 for the end of a line: such characters are escapes.
+    """
     try:
-        return msgspec.json.encode(value).decode() + "\n"
+        text = msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
         # A provider may cut a character in two. As builtins, every text can be mended.
-        return msgspec.json.encode(_mended(msgspec.to_builtins(value))).decode() + "\n"
+        text = msgspec.json.encode(_mended(msgspec.to_builtins(value))).decode()
+    return safe_json(text) + "\n"
 
 
 def _mended(value: Any) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.cli.terminal.escaping import exact, safe_line, safe_text, shortened
+from callboard.cli.terminal.escaping import exact, safe_json, safe_line, safe_text, shortened
 
 TEXT = st.text(st.characters(), max_size=40)
 
@@ -28,6 +29,16 @@ def test_what_a_terminal_would_obey_is_shown() -> None:
 
 def test_a_carriage_return_can_not_overwrite_a_line() -> None:
     assert safe_text("rm -rf /\rls     \r\nok") == "rm -rf /\nls     \nok"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_json_that_is_escaped_reads_as_before(text: str) -> None:
+    """`\\x9b` and `\\U000e0041`, as other texts are escaped, are no JSON."""
+    for json in (msgspec.json.encode([text]), msgspec.json.format(msgspec.json.encode([text]))):
+        shown = safe_json(json.decode())
+        assert msgspec.json.decode(shown) == [text]
+        assert safe_text(shown) == shown
+    assert msgspec.json.decode(exact(msgspec.json.encode(text).decode())) == text
 
 
 @given(TEXT)

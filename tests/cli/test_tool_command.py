@@ -57,6 +57,19 @@ async def test_a_tool_is_called_where_no_daemon_runs(command: Command) -> None:
     assert set(await command.outcomes()) == {"answered"}
 
 
+async def test_odd_characters_of_an_outcome_are_escapes_of_json(command: Command) -> None:
+    """They were escaped as in other texts, which made the outcome no JSON; the events had them as they are."""
+    text = "a\x9b31mb\u202ec\xadd\u2028e\U000e0041"
+    (command.workspace / "odd.txt").write_text(text)
+    done, read = await call(command, "read_file", "--arguments", '{"path": "odd.txt"}')
+    assert read["output"]["content"] == text
+    shown = await command("show", "last", "--json")
+    events = [json.loads(line)["event"] for line in shown.out.splitlines()]
+    [result] = [json.loads(each["result"]) for each in events if each["type"] == "call_finished"]
+    assert text in json.dumps(result, ensure_ascii=False)
+    assert (done.out + shown.out).isascii()
+
+
 async def test_a_tool_is_called_in_a_daemon(command: Command) -> None:
     async with serving(command, "--root", str(command.workspace)):
         # Denied at once, as without a daemon: nobody sits there, and who calls waits for the outcome.
