@@ -3,6 +3,8 @@
 Events are the truth and every row follows from them, so the events alone are copied, in the order in which they
 were stored over all sessions: what one session did to another (the answer of a child, a cleared mark of a
 file) comes out as it was. Behind that, every session is read again on both sides and its digests are compared.
+
+Until then the copy is marked, and nothing opens it: not what a copy that was killed has left either.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from ..store.codec import decode_event, encode_event, event_of
 from ..store.file import address_in, open_reading
 from ..store.interface import Store
 from ..store.sqlite_store import open_kept_store
+from ..store.tables.copying import check_whole
+from ..store.threaded import ThreadedStore
 
 if TYPE_CHECKING:
     from ..store.tables.connection import SqlConnection
@@ -97,7 +101,7 @@ async def copy_store(
     Raises:
         ConflictError: Somebody writes to one of them, or the target holds sessions already.
         NotFoundError: There is no store at the source.
-        StorageError: One of them can't be read or written, or a session came out different.
+        StorageError: One of them can't be read or written, is a part of a copy, or a session came out different.
     """
     one = await trio.to_thread.run_sync(place_of, source)
     other = await trio.to_thread.run_sync(place_of, target)
@@ -109,11 +113,15 @@ async def copy_store(
                 raise ConflictError(
                     f"{other.name} holds sessions already. A store is copied into an empty one: choose another place."
                 )
+            assert isinstance(store, ThreadedStore)
+            await store.note_copy(one.name)
             tell(f"copying {one.name} to {other.name}")
             events = await _copy(reading, store)
             await _mark_files(reading, store)
             tell(f"comparing {events} events")
-            return Copied(await _compare(reading, store), events)
+            sessions = await _compare(reading, store)
+            await store.note_copy(None)
+            return Copied(sessions, events)
         finally:
             await store.aclose()
     finally:
@@ -126,7 +134,13 @@ def _open(place: StorePlace) -> Source:
     if place.url is None:
         assert place.folder is not None
         check_free(place.folder)
-        return open_reading(place.folder)
+        reading = open_reading(place.folder)
+        try:
+            check_whole(reading, place.name)
+        except BaseException:
+            reading.close()
+            raise
+        return reading
     from ..store.postgres.store import open_reading_connection
 
     return open_reading_connection(place.url, is_alone=True)

@@ -26,6 +26,7 @@ from .health.last_commit import SUFFIX as NOTE_SUFFIX
 from .ledger import NO_ROOM, storage_error
 from .migrations import MIGRATIONS, check_version, migrate
 from .restore import SIDE_SUFFIXES, finish_restore
+from .tables.copying import check_whole
 
 logger = redacting_logger(__name__)
 
@@ -155,6 +156,7 @@ def open_writer(folder: Path, *, checks_later: bool = False) -> apsw.Connection:
                 with suppress(apsw.BusyError):  # somebody reads
                     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             migrate(connection, str(path))
+            check_whole(connection, str(path))
         except apsw.Error as error:
             failure = storage_error(str(path), error, connection=connection)
             connection.close()

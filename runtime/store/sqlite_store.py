@@ -26,6 +26,7 @@ from .health.last_commit import LastCommit
 from .health.store_health import StoreHealth
 from .interface import Store, StoreReader
 from .ledger import Ledger, storage_error, wall_clock_ms
+from .tables.copying import check_whole
 from .threaded import ThreadedReader, ThreadedStore
 
 MAX_READERS = 2
@@ -124,6 +125,12 @@ class _DiskReader(ThreadedReader[apsw.Connection]):
         super().__init__(
             str(folder / DATABASE_NAME), health or StoreHealth(DiskRoom(None)), MAX_READERS
         )
+        connection = self._idle[0]
+        try:
+            check_whole(connection, self._name)
+        except BaseException:
+            connection.close()
+            raise
 
     def _open(self) -> apsw.Connection:
         return _open_reading(self._folder)

@@ -22,6 +22,7 @@ from .interface import Committed, Store, StoreReader
 from .ledger import Ledger
 from .queries import Queries
 from .rows import Append, CommitResult
+from .tables.copying import note_copy
 from .tables.search import index_step
 
 if TYPE_CHECKING:
@@ -164,6 +165,10 @@ class ThreadedStore(ThreadedReader[_Connection], Store):
     async def index_words(self) -> bool:
         """See `Store.index_words`."""
         return await self._write(partial(self._ledger.keep_up, index_step))
+
+    async def note_copy(self, source: str | None) -> None:
+        """Mark the store as a copy of a source that has begun; `None` says that it is whole."""
+        await self._write(partial(self._ledger.keep_up, partial(note_copy, source)))
 
     async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
         """See `Store.purge`."""

@@ -27,7 +27,11 @@ from callboard.runtime.events import (
 from callboard.runtime.store.interface import Store, StoreReader
 from callboard.runtime.store.postgres.store import open_postgres_reader, open_postgres_store
 from callboard.runtime.store.rows import Append
-from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
+from callboard.runtime.store.sqlite_store import (
+    open_disk_store,
+    open_kept_store,
+    open_reader,
+)
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
 
@@ -136,3 +140,36 @@ async def test_a_difference_is_found(tmp_path: Path, url: str) -> None:
 
     with pytest.raises(StorageError, match="came out different: the copy is not to be used"):
         await copy_store(str(tmp_path / "one"), url, changed)
+
+
+@pytest.mark.parametrize("where", ["file", "database"])
+async def test_a_copy_that_died_is_opened_by_nobody_and_one_that_ended_is(
+    tmp_path: Path, url: str, where: str
+) -> None:
+    store = await open_disk_store(tmp_path / "one")
+    await fill(store)
+    await store.aclose()
+    target = str(tmp_path / "two") if where == "file" else url
+
+    class KilledError(Exception):
+        pass
+
+    def kill(line: str) -> None:
+        if line.startswith("comparing"):
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        await copy_store(str(tmp_path / "one"), target, kill)
+    folder = None if where == "database" else tmp_path / "two"
+    with pytest.raises(StorageError, match="holds a part of .*one: copying that"):
+        await open_kept_store(folder, None if folder else url)
+    with pytest.raises(StorageError, match="holds a part of"):
+        await (open_reader(folder) if folder else open_postgres_reader(url))
+    for source, other in ((str(tmp_path / "one"), target), (target, str(tmp_path / "three"))):
+        with pytest.raises(StorageError, match="holds a part of"):
+            await copy_store(source, other)
+    # The control: the same copy, when nothing kills it.
+    await copy_store(str(tmp_path / "one"), str(tmp_path / "four"))
+    whole = await open_kept_store(tmp_path / "four")
+    assert len(await whole.sessions()) == 2
+    await whole.aclose()

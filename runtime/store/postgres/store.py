@@ -20,6 +20,7 @@ from ..interface import Store, StoreReader
 from ..ledger import wall_clock_ms
 from ..lists import StoreSize
 from ..queries import Queries
+from ..tables.copying import check_whole
 from ..threaded import ThreadedReader, ThreadedStore
 from .address import DatabaseAddress, address_of
 from .connection import PostgresConnection
@@ -95,6 +96,7 @@ def open_reading_connection(url: str, *, is_alone: bool = False) -> PostgresConn
     try:
         _check_server(connection, address)
         check_version(connection.version(), address.name)
+        check_whole(connection, address.name)
         if is_alone:
             take_writers_lock(connection, address.name)
     except BaseException:
@@ -135,6 +137,7 @@ def _open_database(
     try:
         _check_server(connection, address)
         connection.migrate()
+        check_whole(connection, address.name)
         ledger = PostgresLedger(connection, address, now_ms, fence)
         health = StoreHealth(DiskRoom(None), None, clock, name=address.name)
         return _PostgresStore(address, connection, ledger, health, lock)
@@ -181,6 +184,7 @@ class _PostgresReader(_Reading):
         try:
             _check_server(connection, address)
             check_version(connection.version(), address.name)
+            check_whole(connection, address.name)
         except BaseException:
             connection.close()
             raise
