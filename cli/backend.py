@@ -22,7 +22,6 @@ import trio
 from ..config.daemon_file import RunningDaemon, check_runs, find_daemon
 from ..runtime.disk.data_lock import DataInUse
 from ..runtime.errors import ConflictError
-from ..runtime.messages import RevokeGrant
 from .sharing.holder import HELD_SECONDS, LOOK_SECONDS, turn_of
 from .show.question_text import ANSWERED_BY
 
@@ -196,7 +195,7 @@ class LocalBackend:
 
     async def revoke(self, grant_id: str) -> None:
         """See `Client.revoke`."""
-        await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=ANSWERED_BY))
+        await self._host.revoke(grant_id, ANSWERED_BY)
 
     async def fork(
         self, session_id: str, message_id: str | None = None, *, title: str = ""

@@ -255,6 +255,10 @@ class TakeUpQuestions(Request[None], frozen=True, kw_only=True, tag="take_up_que
     """Take up what other processes left of sessions that came to this one: their grants and deferred questions."""
 
 
+class ReloadGrants(Request[None], frozen=True, kw_only=True, tag="reload_grants"):
+    """Read the grants that hold again: another node of the cluster may have given or revoked some."""
+
+
 class ShowApproval(Request[ApprovalRequest], frozen=True, kw_only=True, tag="show_approval"):
     """Return an open question as a person sees it now, without answering it.
 
@@ -268,7 +272,13 @@ class ShowApproval(Request[ApprovalRequest], frozen=True, kw_only=True, tag="sho
 
 
 BrokerMessage = (
-    CheckPermissions | AskPerson | AnswerApproval | ShowApproval | RevokeGrant | TakeUpQuestions
+    CheckPermissions
+    | AskPerson
+    | AnswerApproval
+    | ShowApproval
+    | RevokeGrant
+    | TakeUpQuestions
+    | ReloadGrants
 )
 
 # ── tool dispatcher ──────────────────────────────────────────────────────────────────────────────

@@ -93,7 +93,7 @@ ALONE: dict[str, str] = {
         client/stream: PIECE_BYTES
         config/usage_sums: PAGE_ROWS
         embedding/models: LENT_BYTES
-        embedding/unattended/scheduler: MAX_OVERLAPPING
+        embedding/unattended/scheduler: MAX_OVERLAPPING MAX_TURNS
         gateway/connection/frame_budget: PIECE_BYTES
         gateway/door/http: BODY_READ_BYTES CHUNK_BYTES LINGER_BYTES LINGER_READ_BYTES SMALL_READ_BYTES
             MAX_SMALL_CHUNKS MAX_SMALL_READS READ_BYTES

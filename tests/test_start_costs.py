@@ -52,10 +52,10 @@ PACKAGES = {
     *("sniffio", "sortedcontainers", "trio", "typing_extensions"),
 }
 """Whose modules may be imported by then, beside Python's own."""
-OPENING_STATEMENTS = 16
+OPENING_STATEMENTS = 17
 """Of SQL, when a runtime opens a folder that has sessions on record, and for what it does then. One looks for the
 event that was acknowledged last, two compare events with their checksums, and two are for what a purge that was
-cut off left, and what is to be purged now."""
+cut off left, and what is to be purged now. One looks whether the store is a copy that did not come to its end."""
 
 # Its clock stands still, so that nothing which waits for seconds begins on a slow machine. What Trio
 # starts when it is imported is not counted.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -14,7 +14,8 @@ from ...runtime.cluster.fence import NodeFence
 from ...runtime.cluster.lease import LEASE_SECONDS, QUIET_SECONDS
 from ...runtime.cluster.membership import Claims, Members, Membership
 from ...runtime.cluster.nodes import Joining, Owner, Term
-from ...runtime.cluster.registry import LATE_MS, Database, Registry
+from ...runtime.cluster.placement import rank
+from ...runtime.cluster.registry import GRANTS, LATE_MS, NODES, Database, Registry
 from ...runtime.errors import CallboardError, ConflictError, NodeFenced, NotFoundError, StorageError
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
@@ -32,8 +33,8 @@ _Result = TypeVar("_Result")
 class WaitingDatabase(Database, Protocol):
     """What a node's own connection can do beside statements."""
 
-    def notified(self, seconds: float) -> bool:
-        """Wait until the database says that a node has changed; return `False` when it did not in time."""
+    def notified(self, seconds: float) -> frozenset[str]:
+        """Wait until the database says that something has changed; return what, and nothing if nothing did in time."""
         ...
 
     def close(self) -> None:
@@ -58,6 +59,7 @@ class ClusterNode:
 
     Attributes:
         take_over: Recovers sessions that this node has claimed, as after a crash, and notes them by `own`.
+        reload_grants: Reads what people allowed to be remembered, once another node may have changed that.
         lost: Called when the lease ends without word from the database: what acts must stop.
         away_since: The wall clock's time in seconds since when the database does not answer; `None` while it does.
         is_draining: Set when this node is to give its sessions away.
@@ -81,12 +83,14 @@ class ClusterNode:
         self._open_store = open_store
         self._fence = NodeFence(lambda: self.life, self._owned.add, self._owned.discard, beats.sql)
         self._changed = trio.Event()
+        self._grants_changed = trio.Event()
         self._one = trio.CapacityLimiter(1)
         self._claiming = trio.Lock()
         self._unrecovered: list[str] = []  # by a failure, which is tried again
         self._beating = trio.CapacityLimiter(1)
         self.node_id = joining.node_id
         self.take_over: Callable[[Sequence[str]], Awaitable[None]] = _nobody
+        self.reload_grants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.lost: Callable[[], None] = _nothing
         self.away_since: float | None = None
         self.is_draining = trio.Event()
@@ -146,6 +150,18 @@ class ClusterNode:
                 raise _elsewhere(session_id, owner)
             await trio.sleep(AGAIN_SECONDS)
 
+    async def settled_times(self) -> dict[str, str]:
+        """Return what all nodes have settled of each schedule."""
+        return await self._in_thread(self._registry.settled, self._one)
+
+    async def settle_times(self, entries: Collection[tuple[str, int, str]]) -> None:
+        """Tell all nodes what is settled of schedules; see `Registry.settle`."""
+        await self._in_thread(partial(self._registry.settle, entries), self._one)
+
+    def place_for(self, key: str) -> int:
+        """Return how many live nodes come before this one for what one of them is to do."""
+        return rank(self.node_id, key, self.members.live.keys())
+
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
 
     async def join(self) -> None:
@@ -176,6 +192,7 @@ class ClusterNode:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_lease, name="watch the lease")
             nursery.start_soon(self._claim_shares, name="claim sessions")
+            nursery.start_soon(self._follow_grants, name="follow grants")
             task_status.started()
             await self._renew()
 
@@ -203,9 +220,12 @@ class ClusterNode:
                         "others have taken its sessions; it comes back with its next term"
                     )
                 self._heard()
-                if await self._in_thread(
+                changed = await self._in_thread(
                     partial(self._databases[0].notified, self._membership.pause), self._beating
-                ):
+                )
+                if GRANTS in changed:
+                    self._grants_changed.set()
+                if NODES in changed:
                     await self._in_thread(self._membership.look, self._beating)
                     self._heard()
             except StorageError as error:
@@ -238,6 +258,17 @@ class ClusterNode:
             self.lost()
             while lease.until <= self._clock():  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
                 await trio.sleep(QUIET_SECONDS / 3)
+
+    async def _follow_grants(self) -> None:
+        while True:
+            await self._grants_changed.wait()
+            self._grants_changed = trio.Event()
+            try:
+                await self.reload_grants()
+            except CallboardError as error:
+                logger.error("grants that other nodes changed are not known yet: %s", error)
+                await trio.sleep(AGAIN_SECONDS)
+                self._grants_changed.set()
 
     async def _claim_shares(self) -> None:
         while True:

@@ -19,6 +19,7 @@ from ...runtime.messages import (
     BrokerMessage,
     CheckPermissions,
     JournalMessage,
+    ReloadGrants,
     RevokeGrant,
     ShowApproval,
     TakeUpQuestions,
@@ -41,7 +42,7 @@ class PermissionBroker:
     """Decides about every call: by policy, then by what a person had remembered, then by asking.
 
     Receives: `CheckPermissions`, `AskPerson`, `AnswerApproval`, `ShowApproval`, `RevokeGrant`,
-        `TakeUpQuestions`.
+        `TakeUpQuestions`, `ReloadGrants`.
     Sends: `AppendEvents` to the journal: each question before anybody hears it, each answer before
         anything follows from it. Who answered first is decided there. `WakeSession` to the
         directory, from child tasks, when a late answer is on record.
@@ -99,6 +100,10 @@ class PermissionBroker:
                             nursery.start_soon(
                                 _reply, message.reply, self._take_up, message, name="take up"
                             )
+                        case ReloadGrants():
+                            nursery.start_soon(
+                                _reply, message.reply, self._reload, message, name="grants"
+                            )
                         case _:
                             assert_never(message)
 
@@ -109,6 +114,20 @@ class PermissionBroker:
     async def _take_up(self, _: TakeUpQuestions) -> None:
         await self._load_grants()
         await self._resolver.take_up_deferred()
+
+    async def _reload(self, _: ReloadGrants) -> None:
+        """Let what other nodes gave hold here, and what they revoked end, for queued calls too."""
+        grants = self._decisions.grants
+        async with self._revoking:
+            known = grants.all()  # what is given meanwhile is not among them, and stays
+            hold = {grant.grant_id: grant for grant in await self._services.store.grants()}
+            for grant in hold.values():
+                grants.add(grant)
+            ended = [grant for grant in known if grant.grant_id not in hold]
+            for grant in ended:
+                grants.remove(grant)
+        for grant in ended:
+            await self._record.void_answers_of(grant)
 
     def _serve_now(self, message: BrokerMessage) -> bool:
         """Decide about calls, or begin to ask, without waiting; return `False` for other messages.
@@ -161,8 +180,9 @@ class PermissionBroker:
             held = grants.remove(grant)
             try:
                 await self._record.revoke(grant, message.revoked_by)
-            except StorageError:
-                if held:
+            except (StorageError, ConflictError) as error:
+                is_elsewhere = isinstance(error, ConflictError) and error.kind == "owner"
+                if held and (is_elsewhere or isinstance(error, StorageError)):
                     grants.add(grant)
                 raise
             grants.remove(grant)  # it may have been given just now

@@ -199,6 +199,10 @@ class GrantBook:
                 del grants[other.grant_id]
         grants[grant.grant_id] = grant
 
+    def all(self) -> list[GrantRow]:
+        """Return the grants that hold."""
+        return [grant for grants in self._by_tool.values() for grant in grants.values()]
+
     def remove(self, grant: GrantRow) -> bool:
         """End a grant; return whether it held."""
         return self._by_tool.get(grant.tool, {}).pop(grant.grant_id, None) is not None

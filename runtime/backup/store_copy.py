@@ -22,8 +22,8 @@ from ..events import Stored
 from ..store.codec import decode_event, encode_event, event_of
 from ..store.file import address_in, open_reading
 from ..store.interface import Store
+from ..store.migrations import check_whole
 from ..store.sqlite_store import open_kept_store
-from ..store.tables.copying import check_whole
 from ..store.threaded import ThreadedStore
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from ..store.postgres.address import DatabaseAddress
 from ..store.postgres.connection import connect
 from ..store.postgres.trouble import trouble
 from .lease import LEASE_SECONDS
-from .registry import ClusterSql, Database
+from .registry import ALL, NODES, ClusterSql, Database
 
 STATEMENT_MS = 1000
 """A renewal that takes longer comes too late, and whatever else takes as long is tried again."""
 CHANNEL = "callboard_nodes"
-"""Where the database says that a node has changed."""
+"""Where the database says that something has changed, and what."""
 
 _UP_SINCE = f"pg_postmaster_start_time() + interval '{LEASE_SECONDS} seconds'"
 
@@ -32,7 +32,7 @@ POSTGRES = ClusterSql(
     skip_locked="for update of o skip locked",
     locked="for update of o",
     one_of="{column} = any(?)",
-    tell=f"select pg_notify('{CHANNEL}', '')",
+    tell=f"select pg_notify('{CHANNEL}', '{NODES}')",
 )
 
 
@@ -51,6 +51,7 @@ class PostgresDatabase(Database):
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._may_have_missed = False
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """See `Database`."""
@@ -71,10 +72,19 @@ class PostgresDatabase(Database):
         """See `Database`."""
         return list(values)
 
-    def notified(self, seconds: float) -> bool:
-        """Wait until the database says that a node has changed; return `False` when it did not say so in time."""
+    def notified(self, seconds: float) -> frozenset[str]:
+        """Wait until the database says that something has changed; return what, and nothing when nothing did in time.
+
+        All that there is, behind the start of a connection: it may have been said before.
+        """
         with self._named_errors():
-            return any(True for _ in self._open().notifies(timeout=seconds, stop_after=1))
+            connection = self._open()
+            if self._may_have_missed:
+                self._may_have_missed = False
+                return ALL
+            return frozenset(
+                each.payload for each in connection.notifies(timeout=seconds, stop_after=1)
+            )
 
     def close(self) -> None:
         """Close the connection; the next statement opens it again."""
@@ -88,6 +98,7 @@ class PostgresDatabase(Database):
             self._connection.execute("set synchronous_commit = off")
             self._connection.execute(b"set statement_timeout = %d" % STATEMENT_MS)
             self._connection.execute(f"listen {CHANNEL}".encode())
+            self._may_have_missed = True
         return self._connection
 
     @contextmanager

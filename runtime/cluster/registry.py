@@ -28,11 +28,17 @@ from .placement import slot_of
 MAX_CLAIM = 64
 """Sessions in one claim: each is recovered then, some tens of milliseconds of work, and others may help meanwhile."""
 
+NODES, GRANTS = "nodes", "grants"
+ALL = frozenset({NODES, GRANTS})
+"""What the database tells all nodes of when it has changed: the nodes, and what people allowed to be remembered."""
+
 LEASE_MS = int(LEASE_SECONDS * 1000)
 UP = "state in ('live', 'draining')"
 """Of a row of nodes: its term goes on."""
 LATE_MS = int((LEASE_SECONDS - 2 * RENEW_SECONDS) * 1000)
 """With less than this left of its lease, a node has missed a renewal."""
+MAX_AHEAD_MS = 60_000
+"""What a node has settled further ahead than this, by the database's clock, it settled by a clock that was wrong."""
 _KEPT_MS = 7 * 24 * 3600 * 1000
 """How long a node that is gone stays listed."""
 
@@ -338,6 +344,29 @@ class Registry:
                 f"update owners set term = 0 where {listed} and node_id = ? and term = ?", values
             )
             self._tell_change(life.node_id)
+
+    # ── schedules ────────────────────────────────────────────────────────────────────────────────
+
+    def settled(self) -> dict[str, str]:
+        """Return what is settled of each schedule, as the node that settled it wrote that."""
+        sql = f"select name, entry from schedule_times where until_ms <= {self._sql.now} + ?"
+        return dict(self._rows(f"{sql} order by until_ms desc", (MAX_AHEAD_MS,)))
+
+    def settle(self, entries: Collection[tuple[str, int, str]]) -> None:
+        """Write what is settled of schedules; what is settled up to a later time stays, if that is not in the future.
+
+        Args:
+            entries: For each its name, up to when it is settled in Unix milliseconds, and all that is to be kept.
+        """
+        with self._database.transaction():
+            for entry in sorted(entries):
+                self._rows(
+                    "insert into schedule_times values (?, ?, ?) on conflict (name) do update"
+                    " set until_ms = excluded.until_ms, entry = excluded.entry"
+                    " where excluded.until_ms >= schedule_times.until_ms"
+                    f" or schedule_times.until_ms > {self._sql.now} + ?",
+                    (*entry, MAX_AHEAD_MS),
+                )
 
     def counts(self) -> dict[str, int]:
         """Return how many sessions each node owns in its present life."""

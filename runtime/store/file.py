@@ -24,9 +24,8 @@ from .codec import add_check, event_of, has_checksums
 from .health.last_commit import HEADER, LogPlace, has_rest, loss
 from .health.last_commit import SUFFIX as NOTE_SUFFIX
 from .ledger import NO_ROOM, storage_error
-from .migrations import MIGRATIONS, check_version, migrate
+from .migrations import MIGRATIONS, check_version, check_whole, migrate
 from .restore import SIDE_SUFFIXES, finish_restore
-from .tables.copying import check_whole
 
 logger = redacting_logger(__name__)
 

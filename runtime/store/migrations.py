@@ -18,11 +18,15 @@ of questions, answers, grants and memories.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import apsw
 
 from ..errors import StorageError
 from .codec import add_check
+
+if TYPE_CHECKING:
+    from .tables.connection import SqlConnection
 
 APPLICATION_ID = 0x63616C6C
 """`call` in ASCII, for `file` and other programs that read the header of a store file."""
@@ -357,3 +361,24 @@ def migrate(
             connection.execute("rollback")
         raise
     return before, len(steps)
+
+
+_MARKED = "select value from meta where key = 'copied_from'"
+"""The mark of a store that is being copied: until every session was compared, it is no record to work with."""
+
+
+def note_copy(source: str | None, connection: SqlConnection) -> None:
+    """Mark a store as a copy that has begun; `None` takes the mark away."""
+    if source is None:
+        connection.execute("delete from meta where key = 'copied_from'")
+    else:
+        connection.execute("insert into meta values ('copied_from', ?)", (source,))
+
+
+def check_whole(connection: SqlConnection, name: str) -> None:
+    """Raise `StorageError` if a store is a copy that was not brought to its end."""
+    if (found := connection.execute(_MARKED).fetchone()) is not None:
+        raise StorageError(
+            f"{name} holds a part of {found[0]}: copying that to it did not come to its end. Remove {name}, or "
+            "choose another place, and copy again; what was copied is as it was."
+        )

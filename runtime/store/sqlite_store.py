@@ -26,7 +26,7 @@ from .health.last_commit import LastCommit
 from .health.store_health import StoreHealth
 from .interface import Store, StoreReader
 from .ledger import Ledger, storage_error, wall_clock_ms
-from .tables.copying import check_whole
+from .migrations import check_whole
 from .threaded import ThreadedReader, ThreadedStore
 
 MAX_READERS = 2

@@ -20,9 +20,9 @@ from ..events import Stored
 from .health.store_health import StoreHealth
 from .interface import Committed, Store, StoreReader
 from .ledger import Ledger
+from .migrations import note_copy
 from .queries import Queries
 from .rows import Append, CommitResult
-from .tables.copying import note_copy
 from .tables.search import index_step
 
 if TYPE_CHECKING:

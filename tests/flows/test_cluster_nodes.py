@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -19,6 +21,8 @@ import psycopg
 
 import callboard
 from callboard.actors.cluster.node import ClusterNode
+from callboard.actors.permissions.broker import PermissionBroker
+from callboard.actors.permissions.decisions import GrantBook
 from callboard.cli.daemon.cluster import drain, status
 from callboard.config.sections import ClusterSettings
 from callboard.config.settings import StoreSettings
@@ -38,8 +42,10 @@ from callboard.runtime.errors import (
 from callboard.runtime.events import TitleSet
 from callboard.runtime.messages import AppendEvents
 from callboard.runtime.store.postgres.address import address_of
+from support.flows.person import Person
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
+from support.waits import until
 
 PROCESS = Path(__file__).parents[1] / "support" / "cluster" / "node_process.py"
 WAIT_SECONDS = 60.0
@@ -59,18 +65,59 @@ def settings_of(url: str, node: str) -> callboard.Settings:
 
 
 def opened(
-    url: str, node: str, folder: Path, *texts: str
+    url: str, node: str, folder: Path, *texts: str, steps: Sequence[Any] = (), **options: Any
 ) -> AbstractAsyncContextManager[callboard.Runtime]:
     work = folder / "work"
     work.mkdir(exist_ok=True)
     return callboard.open_runtime(
-        model=callboard.ScriptedModel([reply(text) for text in texts]),
+        model=callboard.ScriptedModel([*steps, *(reply(text) for text in texts)]),
         settings=settings_of(url, node),
         workspace=work,
         data=folder / node,
         environ={},
-        policy="auto",
+        **{"policy": "auto", **options},
     )
+
+
+@callboard.tool(approval="always")
+def launch(what: str) -> str:
+    """Launches something."""
+    return f"launched {what}"
+
+
+async def test_what_a_person_remembers_or_revokes_at_one_node_holds_at_all(
+    url: str, tmp_path: Path
+) -> None:
+    person, call = Person("allow", remember="always"), reply(calls=[("launch", {"what": "a"})])
+    options: Any = {"tools": [launch], "on_approval": person, "policy": "balanced"}
+    steps = [call, reply("Done."), call, reply("Done.")]
+    async with (
+        opened(url, "a", tmp_path, steps=steps, **options) as a,
+        opened(url, "b", tmp_path, steps=steps, **options) as b,
+    ):
+        session = await a.create_session()
+        await session.run("Go.")
+        (grant,) = await a.grants()
+        decisions = grants_at(b)
+        with trio.fail_after(WAIT_SECONDS):
+            await until(lambda: bool(decisions.all()))
+            await (await b.create_session()).run("Go.")
+        assert len(person.asked) == 1  # b knows what was said at a
+        with pytest.raises(ConflictError, match="runs on node a"):
+            await b.revoke(grant.grant_id)
+        assert decisions.all()
+        await a.revoke(grant.grant_id)
+        with trio.fail_after(WAIT_SECONDS):
+            await until(lambda: not decisions.all())
+            await (await b.create_session()).run("Go.")
+        assert len(person.asked) == 2
+
+
+def grants_at(runtime: callboard.Runtime) -> GrantBook:
+    """What the broker of a node takes to hold."""
+    (broker,) = [each for each in gc.get_objects() if type(each) is PermissionBroker
+                 and each._services.store is runtime.store]  # fmt: skip
+    return broker._decisions.grants
 
 
 def node_of(runtime: callboard.Runtime) -> ClusterNode:

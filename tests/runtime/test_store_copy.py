@@ -161,7 +161,7 @@ async def test_a_copy_that_died_is_opened_by_nobody_and_one_that_ended_is(
     with pytest.raises(KilledError):
         await copy_store(str(tmp_path / "one"), target, kill)
     folder = None if where == "database" else tmp_path / "two"
-    with pytest.raises(StorageError, match="holds a part of .*one: copying that"):
+    with pytest.raises(StorageError, match=r"holds a part of .*one: copying that"):
         await open_kept_store(folder, None if folder else url)
     with pytest.raises(StorageError, match="holds a part of"):
         await (open_reader(folder) if folder else open_postgres_reader(url))

@@ -307,7 +307,23 @@ create index owners_by_tree on owners (tree);
 
 """The nodes of a cluster, and which of them owns a session: `runtime.cluster.registry` has the statements."""
 
-MIGRATIONS: tuple[str, ...] = (_first(), _TEXT_COLUMN.sub(_COLLATED, CLUSTER))
+TOLD = """
+create function callboard_tell() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('callboard_nodes', tg_argv[0]);
+  return null;
+end $$;
+create trigger grants_told after insert or update or delete on grants
+  for each statement execute function callboard_tell('grants');
+create table schedule_times (name text primary key, until_ms bigint not null, entry text not null);
+"""
+"""Nodes hear of each change of the grants, in its own transaction; and which times of schedules are settled."""
+
+MIGRATIONS: tuple[str, ...] = (
+    _first(),
+    _TEXT_COLUMN.sub(_COLLATED, CLUSTER),
+    _TEXT_COLUMN.sub(_COLLATED, TOLD),
+)
 """Step N brings a database from version N-1 to N."""
 
 _VERSION_TABLE = (

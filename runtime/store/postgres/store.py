@@ -19,8 +19,8 @@ from ..health.store_health import StoreHealth
 from ..interface import Store, StoreReader
 from ..ledger import wall_clock_ms
 from ..lists import StoreSize
+from ..migrations import check_whole
 from ..queries import Queries
-from ..tables.copying import check_whole
 from ..threaded import ThreadedReader, ThreadedStore
 from .address import DatabaseAddress, address_of
 from .connection import PostgresConnection

@@ -10,7 +10,7 @@ events what people have deleted.
 sessions wake by themselves; `usage` tokens, run times and what a session tree has spent; `memories` who
 stored which; `topics` the order of events over all sessions; `search` the full-text index of messages,
 filled when somebody searches; `messages` which of them can be deleted; `lists` the conditions of pages and of visibility; `purge` removes every row
-of a session; `copying` marks a store that is not whole yet.
+of a session.
 
 Begin with `calls`, the simplest; then `permissions`.
 Comes in: events, one by one, from the projection.

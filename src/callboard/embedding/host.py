@@ -64,6 +64,8 @@ from ..runtime.messages import (
     DirectoryMessage,
     DispatcherMessage,
     JournalMessage,
+    ReloadGrants,
+    RevokeGrant,
     StopSessions,
     TakeUpQuestions,
 )
@@ -353,6 +355,7 @@ class Host:
                     inner.start_soon(self.pruning.serve, name="pruning of sessions")
                     if plan.node is not None:
                         plan.node.take_over = self._take_over
+                        plan.node.reload_grants = self._reload_grants
                         await inner.start(plan.node.run, name="node of the cluster")
                     if self.settings.sessions.titles is TitleSource.MODEL:
                         titles = partial(self.titles.serve, asks_local=True)
@@ -384,6 +387,16 @@ class Host:
             node.own(session_id)
         await self.broker.ask(TakeUpQuestions())
         await self.tree.detached.take_up()
+
+    async def revoke(self, grant_id: str, revoked_by: str) -> None:
+        """End a remembered answer; see `Runtime.revoke`."""
+        if (node := self.plan.node) is not None:
+            for grant in await self.plan.store.grants(grant_id=grant_id):
+                await node.claim(grant.session_id)  # its end is an event there
+        await self.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
+
+    async def _reload_grants(self) -> None:
+        await self.broker.ask(ReloadGrants())
 
     @cached_property
     def _gate(self) -> LeaseGate | None:

@@ -37,7 +37,6 @@ from ..runtime.messages import (
     ApprovalAnswer,
     ApprovalRequest,
     CreateSession,
-    RevokeGrant,
     ShowApproval,
 )
 from ..runtime.store.interface import Store, StoreReader
@@ -539,9 +538,9 @@ class Runtime(RuntimeTools, RuntimeModels):
 
         Raises:
             NotFoundError: There is no such grant.
-            ConflictError: It is revoked already.
+            ConflictError: It is revoked already, or the session in which it was given runs on another node.
         """
-        await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
+        await self._host.revoke(grant_id, revoked_by)
 
 
 async def begin_session(

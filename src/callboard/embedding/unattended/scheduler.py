@@ -6,6 +6,9 @@ now is due, if it is not settled. One that is long past was missed: it is run on
 
 Why no firing is doubled: its planned time is its name, which is committed with its input. What is settled is
 only a shorter way to that answer, and the file of it may lag behind.
+
+Of several nodes of a cluster that have a schedule, one fires it, and which one that is follows from its name. The
+next one does so when nothing was settled for some seconds.
 """
 
 from __future__ import annotations
@@ -47,6 +50,10 @@ MAX_FIRING = 16
 """Firings that begin at once: a commit holds many, and a thousand at nine o'clock leave room for a person's."""
 MAX_OVERLAPPING = 10
 """Of the last firings of a schedule, any may still run: one that somebody asked for may be quicker."""
+TURN_SECONDS = 2.0
+"""So long each node of a cluster waits for the one before it to fire: longer than a lease, and than a firing takes."""
+MAX_TURNS = 3
+"""Nodes that wait one after the other; all others then look at the same time."""
 MAILBOX_CAPACITY = 16
 """Looks that wait are one look."""
 LOCK_NAME = "schedules.lock"
@@ -168,8 +175,10 @@ class Scheduler:
     async def _fire(self, schedule: Schedule, due: int) -> None:
         schedules, name = self._schedules, schedule.name
         try:
-            async with self._limiter:
-                is_settled = await self._settle(schedule, due)
+            is_settled = await self._is_settled_elsewhere(schedule, due)
+            if not is_settled:
+                async with self._limiter:
+                    is_settled = await self._settle(schedule, due)
         except Exception as error:
             self._failed(name, error)
             self._firing.discard(name)
@@ -179,6 +188,16 @@ class Scheduler:
         if is_settled:
             self._host.lists.changed(ListName.SCHEDULES)
             self._wake()
+
+    async def _is_settled_elsewhere(self, schedule: Schedule, due: int) -> bool:
+        """Let the node of a cluster come first whose turn it is; return whether one has fired this, or left it out."""
+        if (node := self._host.plan.node) is None:
+            return False
+        place = node.place_for(sender_of(schedule.name))
+        await trio.sleep(TURN_SECONDS * min(place, MAX_TURNS))
+        settled = self._schedules.settled
+        await settled.load()
+        return settled.entry(schedule, self._schedules.clock()).until_ms >= due
 
     def _failed(self, name: str, error: Exception) -> None:
         """Say why one schedule does not fire; the next look tries again, and the others go on."""

@@ -176,7 +176,7 @@ class RuntimeSchedules:
         self._runtime = runtime
         self.files = files
         self.host = host_of(runtime)
-        self.settled = SettledTimes(data)
+        self.settled = SettledTimes(data, self.host.plan.node)
         self.problems: dict[str, str] = {}
         self.clock: Callable[[], int] = now_ms
         self.scheduler: Mailbox[Any] | None = None

@@ -3,12 +3,15 @@
 The record says which firings there are, and this file what need not be looked for there: the times before a
 schedule was made, changed or resumed, and those that were left out. It also outlives sessions that were purged
 with their keys. It lags behind the record after a kill, which costs nothing: the store refuses what it has.
+
+Nodes of a cluster keep it in their database, so that what one left out no other fires.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import trio
@@ -25,6 +28,20 @@ MAX_BYTES = 4096 * MAX_SCHEDULES
 """More than its entries take: their longest texts are bounded, and each character may be escaped."""
 MAX_WHY_CHARS = 500
 """Why a time was left out, which may be an error with a path."""
+
+
+class SharedTimes(Protocol):
+    """Where several nodes fire schedules: what all of them have settled."""
+
+    async def settled_times(self) -> dict[str, str]:
+        """Return what is settled of each schedule, as JSON."""
+        ...
+
+    async def settle_times(self, entries: Collection[tuple[str, int, str]]) -> None:
+        """Write what is settled of some: the name, up to when, and all of it as JSON."""
+        ...
+
+
 AHEAD_MS = 60_000
 """A time that is settled further ahead was settled by a clock that was wrong; one set back by less waits for it."""
 
@@ -47,6 +64,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     skipped: str = ""
 
 
+_ONE = msgspec.json.Decoder(Settled)
 _SETTLED = msgspec.json.Decoder(dict[str, Settled])
 
 
@@ -55,17 +73,35 @@ class SettledTimes:
 
     Args:
         folder: The data folder; `None` keeps it in memory.
+        shared: Keeps it in the database instead, for all nodes of a cluster.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, shared: SharedTimes | None = None) -> None:
         self._path = None if folder is None else folder / FILE_NAME
+        self._shared = shared
+        self._changed: set[str] = set()
         self._entries: dict[str, Settled] = {}
         self._is_loaded = False
         self._is_dirty = False
         self._saving = trio.Lock()
 
     async def load(self) -> None:
-        """Read the file, once; one that can't be read is as none, and is logged."""
+        """Read the file, once; one that can't be read is as none, and is logged.
+
+        What other nodes have settled is read each time, and counts from then on.
+
+        Raises:
+            StorageError: The database can't be read.
+        """
+        if self._shared is not None:
+            for key, text in (await self._shared.settled_times()).items():
+                name, found = key.partition(" ")[0], _ONE.decode(text)
+                known = self._entries.get(name)
+                if known is None or (
+                    known.timing == found.timing and known.until_ms < found.until_ms
+                ):
+                    self._entries[name] = found
+            return
         if self._is_loaded:
             return
         path, self._is_loaded = self._path, True
@@ -116,7 +152,7 @@ class SettledTimes:
 
     def keep_only(self, names: Collection[str]) -> None:
         """Forget schedules that are gone."""
-        for name in self._entries.keys() - names:
+        for name in self._entries.keys() - names if self._shared is None else ():
             del self._entries[name]
             self._is_dirty = True
 
@@ -127,6 +163,9 @@ class SettledTimes:
             StorageError: It can't be written; the next `save` tries again.
         """
         async with self._saving:
+            if self._shared is not None:
+                await self._share(self._shared)
+                return
             if self._path is None or not self._is_dirty:
                 return
             self._is_dirty = False
@@ -139,6 +178,18 @@ class SettledTimes:
                 self._is_dirty = True
                 raise
 
+    async def _share(self, shared: SharedTimes) -> None:
+        if names := set(self._changed):
+            entries = {name: self._entries[name] for name in names}
+            await shared.settle_times(
+                [
+                    # Nodes may have other times for a name: each is settled apart.
+                    (f"{name} {entry.timing}", entry.until_ms, msgspec.json.encode(entry).decode())
+                    for name, entry in entries.items()
+                ]
+            )
+            self._changed -= {name for name in names if self._entries[name] == entries[name]}
+
     def _change(self, schedule: Schedule, planned_ms: int, **changes: object) -> None:
         found = self._entries.get(schedule.name)
         if found is not None and found.timing == schedule.timing:  # else it was changed meanwhile
@@ -149,3 +200,5 @@ class SettledTimes:
         if self._entries.get(name) != entry:
             self._entries[name] = entry
             self._is_dirty = True
+            if self._shared is not None:
+                self._changed.add(name)

@@ -1,0 +1,146 @@
+"""Several nodes of a cluster have the same schedule: one of them fires it, and what it left out no other fires."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from msgspec.structs import replace
+
+pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+
+import callboard
+from callboard.config.sections import ClusterSettings
+from callboard.config.settings import StoreSettings
+from callboard.embedding.runtime import host_of
+from callboard.embedding.unattended.firing import sender_of
+from callboard.embedding.unattended.scheduler import LookAgain, firing
+from callboard.providers.testing.script import reply
+from callboard.runtime.kernel.mailbox import Mailbox
+from callboard.runtime.schedules.schedule import Schedule
+from support.flows.scheduled import MORNING, ms
+from support.postgres.databases import new_database
+from support.postgres.server import needs_postgres
+from support.waits import until
+
+WAIT_SECONDS = 60.0
+DUE = ms("2021-11-02T09:00")
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    needs_postgres()
+    with new_database() as made:
+        yield made
+
+
+class FiringNode:
+    """A node that fires schedules by a clock that is set."""
+
+    def __init__(self, runtime: callboard.Runtime, mailbox: Mailbox[LookAgain]) -> None:
+        self.runtime = runtime
+        self._mailbox = mailbox
+
+    def place(self, schedule: Schedule) -> int:
+        node = host_of(self.runtime).plan.node
+        assert node is not None
+        return node.place_for(sender_of(schedule.name))
+
+    async def look(self, text: str) -> None:
+        self.runtime.schedules.clock = lambda: ms(text)
+        await self._mailbox.tell(LookAgain())
+
+    async def wait_settled(self, schedule: Schedule) -> None:
+        settled = self.runtime.schedules.settled
+
+        def is_settled() -> bool:
+            known = settled.known(schedule.name)
+            return known is not None and known.until_ms >= DUE
+
+        with trio.fail_after(WAIT_SECONDS):
+            await until(is_settled)
+
+
+@asynccontextmanager
+async def firing_node(
+    url: str, node: str, folder: Path, *schedules: Schedule
+) -> AsyncGenerator[FiringNode]:
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    settings = callboard.Settings(
+        store=StoreSettings(url=url),
+        cluster=ClusterSettings(node=node),
+        schedules={each.name: each for each in schedules},
+    )
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([reply("Done.")] * 3),
+        settings=settings,
+        workspace=work,
+        data=folder / node,
+        environ={},
+    ) as runtime:
+        runtime.schedules.clock = lambda: ms("2021-11-02T08:59")
+        async with firing(runtime.schedules) as mailbox:
+            yield FiringNode(runtime, mailbox)
+
+
+async def in_order(schedule: Schedule, *nodes: FiringNode) -> list[FiringNode]:
+    """The nodes in the order in which they are to fire, once each knows of the others."""
+    with trio.fail_after(WAIT_SECONDS):
+        await until(lambda: len({node.place(schedule) for node in nodes}) == len(nodes))
+    return sorted(nodes, key=lambda node: node.place(schedule))
+
+
+async def test_of_two_nodes_one_fires_a_planned_time(url: str, tmp_path: Path) -> None:
+    async with (
+        firing_node(url, "a", tmp_path, MORNING) as a,
+        firing_node(url, "b", tmp_path, MORNING) as b,
+    ):
+        first, second = await in_order(MORNING, a, b)
+        await second.look("2021-11-02T09:00:01")  # ahead of the first, and yet not before it
+        await first.look("2021-11-02T09:00:02")
+        await first.wait_settled(MORNING)
+        await second.wait_settled(MORNING)
+        rows = await a.runtime.sessions()
+        assert len(rows) == 1
+        assert host_of(first.runtime).plan.store.owns(rows[0].session_id)
+        for node in (a, b):
+            [row] = await node.runtime.schedules.list()
+            assert row.problem == ""
+            assert row.last is not None
+
+
+async def test_what_one_node_left_out_no_other_fires(url: str, tmp_path: Path) -> None:
+    morning = replace(MORNING, missed="skip")
+    async with (
+        firing_node(url, "a", tmp_path, morning) as a,
+        firing_node(url, "b", tmp_path, morning) as b,
+    ):
+        first, second = await in_order(morning, a, b)
+        await first.look("2021-11-02T09:30")  # too late by its clock
+        await first.wait_settled(morning)
+        await second.look("2021-11-02T09:00:01")
+        await second.wait_settled(morning)
+        assert await a.runtime.sessions() == []
+        [row] = await second.runtime.schedules.list()
+        assert row.skipped_at_ms == DUE
+
+
+async def test_a_schedule_that_the_first_node_lacks_is_fired_by_the_next(
+    url: str, tmp_path: Path
+) -> None:
+    async with firing_node(url, "a", tmp_path) as a, firing_node(url, "b", tmp_path) as b:
+        order = await in_order(MORNING, a, b)
+        name = "a" if order[1] is a else "b"
+        lacking = "b" if name == "a" else "a"
+    async with (
+        firing_node(url, lacking, tmp_path) as first,
+        firing_node(url, name, tmp_path, MORNING) as second,
+    ):
+        assert await in_order(MORNING, first, second) == [first, second]
+        await second.look("2021-11-02T09:00:01")
+        await second.wait_settled(MORNING)
+        assert len(await second.runtime.sessions()) == 1
