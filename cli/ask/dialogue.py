@@ -103,11 +103,11 @@ class Asker:
         self, dialogue: Dialogue, request: ApprovalRequest, others: Others
     ) -> ApprovalAnswer:
         while (answer := await dialogue.answer()) is None:
-            if await self._allow_all(await _behind(request, others)):
+            if await self._allow_all(request, await _behind(request, others)):
                 return ALLOWED
         return answer
 
-    async def _allow_all(self, others: list[ApprovalRequest]) -> bool:
+    async def _allow_all(self, request: ApprovalRequest, others: list[ApprovalRequest]) -> bool:
         """Show the others, and return whether the person allows them too."""
         if not others:
             self.keyboard.write("No other question of this answer waits.\n")
@@ -117,6 +117,9 @@ class Asker:
         await self.keyboard.settle()
         which = f"this one and the {counted(len(others), 'other')} shown here"
         if await self.keyboard.choice(f"Allow {which}, once each? [y/N] ") not in {"y", "yes"}:
+            # The last one that was shown is another: no answer may be taken for one to that.
+            self.keyboard.write(question_text(request, self._style))
+            await self.keyboard.settle()
             return False
         self._allowed = others
         return True

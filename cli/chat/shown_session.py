@@ -189,12 +189,14 @@ class ShownSession:
     @property
     def facts(self) -> StatusFacts:
         """What is known of the session that is shown, with what the next prompt changes."""
-        turn, facts = self._options.turn, self._facts
-        return msgspec.structs.replace(
-            facts,
-            model=shown(turn.model or (self.view is None and self._options.model) or facts.model),
-            policy=turn.policy or facts.policy,
-        )
+        policy = self._options.turn.policy or self._facts.policy
+        return msgspec.structs.replace(self._facts, model=shown(self._model), policy=policy)
+
+    @property
+    def _model(self) -> str:
+        """What answers the next prompt, by the name that the daemon knows."""
+        chosen = self._options.turn.model or (self.view is None and self._options.model)
+        return chosen or self._facts.model
 
     def begin(self, *, agent: str | None = None) -> None:
         """Have the next prompt begin a session, with this agent."""
@@ -325,9 +327,9 @@ class ShownSession:
     async def _find_window(self, view: ChatView | None) -> None:
         if view is None or not view.context_tokens:
             return
-        model = self.facts.model
+        model = self._model
         window = await self._windows.find(self.client, model)
-        if view is not self.view or model != self.facts.model:
+        if view is not self.view or model != self._model:
             return
         self._facts = msgspec.structs.replace(self._facts, window=window)
         warning = window_warning(view.context_tokens, self.facts)

@@ -24,6 +24,7 @@ from ..show.usage import usage_line
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import counted, minute
 from .shell_line import run_shell_line
+from .status_line import context_text
 from .talk import Talk
 from .view import ChatView
 
@@ -490,13 +491,16 @@ def _thinking(chat: Talk, argument: str) -> None:
 
 
 async def _status(chat: Talk, argument: str) -> None:
-    welcome, status = chat.client.welcome, await chat.client.status()
+    welcome, facts = chat.client.welcome, await chat.find_facts()
     view = chat.view
+    context = "" if view is None else context_text(view.context_tokens, facts.window)
     lines = [
         f"  daemon: {welcome.server.version}, you are {welcome.role}",
-        f"  model: {safe_line(status.model)}",
         f"  session: {view.session_id if view is not None else 'none yet'}",
         f"  folder: {short_path(chat.folder)}",
+        f"  agent: {safe_line(facts.agent)}",
+        f"  model: {safe_line(facts.model)}{f', {context}' if context else ''}",
+        f"  policy: {facts.policy or 'unknown'}",
     ]
     if view is not None and view.waiting:
         lines.append(f"  waiting: {counted(len(view.waiting), 'input')}")

@@ -13,6 +13,7 @@ import msgspec
 
 from ...client.client import Client
 from ...providers.catalog.known import KNOWN_MODELS, LOCAL_ORDER
+from ...providers.provider import LENT_SIGN
 from ...runtime.definitions import Preset
 from ...runtime.errors import CallboardError
 from ..terminal.escaping import safe_line, short_path
@@ -55,16 +56,19 @@ class ModelWindows:
     async def find(self, client: Client, choice: str) -> int | None:
         """Return the window of a `PROVIDER/MODEL` that has answered; `None` where nobody says it."""
         provider, _, name = choice.partition("/")
+        name = name.partition(LENT_SIGN)[0]
         known = {each.model: each.context_tokens for each in KNOWN_MODELS.get(provider, ())}
         if choice not in self._found:
             self._found[choice] = known.get(name)
-            is_local = provider in LOCAL_ORDER
+            is_lent = LENT_SIGN in choice
+            is_local = provider in LOCAL_ORDER or is_lent
             method = "model/refresh" if is_local else "model/list"
             if known.get(name) is None and method in client.welcome.methods:
                 with suppress(CallboardError):
-                    listed = await client.models.list(provider, refresh=is_local)
+                    place = choice if is_lent else provider
+                    listed = await client.models.list(place, refresh=is_local)
                     windows = {each.choice: each.context_tokens for each in listed.models}
-                    self._found[choice] = windows.get(choice)
+                    self._found[choice] = windows.get(choice.partition(LENT_SIGN)[0])
         return self._found[choice]
 
 

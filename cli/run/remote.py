@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 import trio
 
+from ...client.address import OWN_SECONDS
 from ...client.client import Client, connect_here, link_of
 from ...client.subscriptions import RemoteEvents
 from ...config.daemon_file import RunningDaemon
@@ -52,6 +53,10 @@ from .choice import RunOptions, RunTarget, shown
 
 if TYPE_CHECKING:  # only a process that has the sessions has it
     from ..sharing.door import Door
+
+
+SERVE_SECONDS = 1.0
+"""The time for a `callboard serve` to take the connection: one that stops takes none, and nobody takes its place."""
 
 
 def check_options(options: RunOptions) -> None:
@@ -135,7 +140,9 @@ async def open_remote_place(
             stack.push_async_exit(partial(_stay, holder, stay))
         rules = OwnRules(options.config, daemon)
         reader = await stack.enter_async_context(open_record(data))
-        client = await stack.enter_async_context(connect_here(data, rules.check))
+        seconds = OWN_SECONDS if is_shared else SERVE_SECONDS
+        connecting = connect_here(data, rules.check, first_seconds=seconds)
+        client = await stack.enter_async_context(connecting)
         if is_shared:
             await read_rules(client)
             model, wanted = SelectedModel("", ""), None

@@ -10,7 +10,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +25,13 @@ import trio
 from ...config.settings import Settings
 from ...providers.recording import RECORDINGS, recording_path
 from ...runtime.disk.data_lock import DataInUse
-from ...runtime.errors import CallboardError, ConflictError, ValidationError
+from ...runtime.errors import (
+    CallboardError,
+    ConflictError,
+    NetworkError,
+    OverloadedError,
+    ValidationError,
+)
 from ...runtime.events import Event, InputAccepted, Stored, TurnEnded, TurnStarted
 from ...runtime.redaction import redact
 from ...tools.registry import unknown_in_rules, unknown_tools
@@ -54,6 +66,7 @@ from .stdin import is_piped
 from .stopping import GRACE_SECONDS, EarlyEnd, stopping_signals
 
 if TYPE_CHECKING:  # whichever the run works with is imported when it opens
+    from ...config.daemon_file import RunningDaemon
     from ...embedding.runtime import Session
     from ..sharing.door import Door
     from ..show.details import VerboseLines
@@ -64,6 +77,8 @@ if TYPE_CHECKING:  # whichever the run works with is imported when it opens
     RunSession: TypeAlias = Session | RemoteSession
 
 
+STOP_SECONDS = 30.0
+"""The time for a daemon that stops to be gone, behind that of its turns."""
 TURN_LOOKS = 20
 """How often it is looked whether the sessions are free before the person is told why nothing happens."""
 
@@ -154,6 +169,7 @@ class _Job:
         self._session_id = ""
         self._seen = 0
         self._deferred = UnansweredCalls()
+        self._refused_at = inf
 
     async def run(self) -> int:
         """Run the prompt; report errors after the output that came before them."""
@@ -307,21 +323,11 @@ class _Job:
         data, waited = self._data, 0
         while True:
             if (daemon := running(data)) is not None:
-                from .remote import open_remote_place  # mostly no daemon runs
-
-                async with open_remote_place(
-                    daemon,
-                    data,
-                    self._settings,
-                    self._options,
-                    choice,
-                    self._view,
-                    self._channel,
-                    self._confirm,
-                    self._stay,
-                ) as place:
-                    yield place
-                return
+                async with AsyncExitStack() as stack:
+                    if (place := await self._remote_place(stack, daemon, choice)) is not None:
+                        yield place
+                        return
+                continue
             with turn_of(data) as is_ours:
                 if is_ours and running(data) is None:
                     async with self._own_place(choice) as own:
@@ -330,6 +336,36 @@ class _Job:
             if (waited := waited + 1) == TURN_LOOKS:
                 self._view.remark("another command has the sessions for itself; this one waits")
             await trio.sleep(LOOK_SECONDS)
+
+    async def _remote_place(
+        self, stack: AsyncExitStack, daemon: RunningDaemon, choice: RunTarget
+    ) -> RunPlace | None:
+        """Open the daemon that has the sessions; `None` where it took no connection: it stops, or is full."""
+        from .remote import open_remote_place  # mostly no daemon runs
+
+        remote = open_remote_place(
+            daemon,
+            self._data,
+            self._settings,
+            self._options,
+            choice,
+            self._view,
+            self._channel,
+            self._confirm,
+            self._stay,
+        )
+        try:
+            return await stack.enter_async_context(remote)
+        except (NetworkError, OverloadedError) as error:
+            is_away = isinstance(error, OverloadedError) or error.stage == "connect"
+            now, seconds = trio.current_time(), daemon.drain_seconds + STOP_SECONDS
+            if not is_away or now >= self._refused_at + seconds:
+                raise
+            if self._refused_at == inf:
+                self._refused_at = now
+                self._view.remark("the daemon takes nobody in, as when it stops; this run waits")
+        await trio.sleep(LOOK_SECONDS)
+        return None
 
     def _own_place(self, choice: RunTarget) -> AbstractAsyncContextManager[RunPlace]:
         from .local import open_local_place  # a run in the daemon does not need it

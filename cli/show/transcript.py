@@ -112,7 +112,7 @@ class Transcript:
     def _begin_turn(self) -> None:
         """Start the counts of a turn's summary."""
         self._calls = 0
-        self._failed_calls = 0
+        self._failed_calls = self._denied_calls = 0
         self._tokens_in: int | None = None
         self._tokens_out: int | None = None
         self._cost = 0.0
@@ -306,8 +306,9 @@ class Transcript:
         if call.arguments is not None:  # a person may have changed them
             known = CallText(call.name, call.arguments)
         self._calls += 1
-        is_good = call.status is CallStatus.SUCCESS
-        self._failed_calls += not is_good
+        is_good, is_denied = call.status is CallStatus.SUCCESS, call.status is CallStatus.DENIED
+        self._denied_calls += is_denied
+        self._failed_calls += not (is_good or is_denied)
         never_ran = call.call_id in self._asked_about
         self._asked_about.discard(call.call_id)
         head = f"{safe_line(call.name)}{how_ended(call, never_ran=never_ran)}"
@@ -326,8 +327,9 @@ class Transcript:
     def _summary(self, ended: TurnEnded) -> None:
         parts = [ended.outcome.replace("_", " "), seconds(ended.duration_ms)]
         if self._calls:
-            failed = f" ({self._failed_calls} failed)" if self._failed_calls else ""
-            parts.append(counted(self._calls, "call") + failed)
+            bad = (("failed", self._failed_calls), ("denied", self._denied_calls))
+            how = ", ".join(f"{count} {how}" for how, count in bad if count)
+            parts.append(counted(self._calls, "call") + (f" ({how})" if how else ""))
         known = (("tokens in", self._tokens_in), ("tokens out", self._tokens_out))
         parts += [f"{count} {name}" for name, count in known if count is not None]
         if self._cost:

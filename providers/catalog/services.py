@@ -12,7 +12,7 @@ from ...runtime.definitions import ThinkingEffort
 from ...runtime.errors import CallboardError, DeadlineError, StorageError, ValidationError
 from ...runtime.history import Input, Round
 from ...runtime.http.client import HttpClient
-from ..provider import ListedModel, ModelRequest, ModelTarget
+from ..provider import Endpoint, ListedModel, ModelRequest, ModelTarget
 from .cache import CachedList, ModelCache
 from .catalog import ModelSelection, endpoint_of, find_provider
 from .completion import Completion, complete
@@ -105,13 +105,25 @@ class ModelServices:
         if before is not None and not refresh:
             return _listed(known, before, is_cached=True)
         try:
-            models = await self._fetch(known)
+            models = await self._fetch(known.name, endpoint_of(known, self._selection))
         except CallboardError as error:
             found = _fallback(known, before, str(error))
             if not found.models:
                 raise
             return found
         return await self._kept(known, models)
+
+    async def list_at(self, target: ModelTarget) -> ModelList:
+        """Return the models of the place of one model, which is not a provider of the settings.
+
+        Raises:
+            CallboardError: It can't be asked.
+        """
+        models: tuple[ListedModel, ...] = ()
+        if target.endpoint is not None:
+            models = await self._fetch(target.provider, target.endpoint)
+        offered = (_offered_at(target.provider, each, ModelSource.LISTED) for each in models)
+        return ModelList(provider=target.provider, models=tuple(offered))
 
     async def test_provider(self, provider: str, model: str | None = None) -> ConnectionReport:
         """Test whether a provider answers, and report what fails, within ten seconds.
@@ -168,14 +180,14 @@ class ModelServices:
         )
         return await complete(self._http, target, request, seconds)
 
-    async def _fetch(self, provider: KnownProvider) -> tuple[ListedModel, ...]:
+    async def _fetch(self, name: str, endpoint: Endpoint) -> tuple[ListedModel, ...]:
         try:
             with trio.fail_after(LIST_SECONDS):
-                return await fetch_models(self._http, endpoint_of(provider, self._selection))
+                return await fetch_models(self._http, endpoint)
         except trio.TooSlowError as late:
             raise DeadlineError(
-                f"{provider.name} did not list its models within {LIST_SECONDS:g} s. "
-                f"`callboard providers test {provider.name}` says more."
+                f"{name} did not list its models within {LIST_SECONDS:g} s. "
+                f"`callboard providers test {name}` says more."
             ) from late
 
     async def _kept(self, provider: KnownProvider, models: tuple[ListedModel, ...]) -> ModelList:
@@ -246,10 +258,14 @@ def _offered(
         if added not in ids:
             yield OfferedModel(choice=f"{provider.name}/{added}", source=ModelSource.MANUAL)
     for model in models:
-        yield OfferedModel(
-            choice=f"{provider.name}/{model.model}",
-            title=model.title,
-            context_tokens=model.context_tokens,
-            max_output_tokens=model.max_output_tokens,
-            source=source,
-        )
+        yield _offered_at(provider.name, model, source)
+
+
+def _offered_at(name: str, model: ListedModel, source: ModelSource) -> OfferedModel:
+    return OfferedModel(
+        choice=f"{name}/{model.model}",
+        title=model.title,
+        context_tokens=model.context_tokens,
+        max_output_tokens=model.max_output_tokens,
+        source=source,
+    )

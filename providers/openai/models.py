@@ -73,12 +73,19 @@ def read_model_list(body: bytes) -> ModelPage:
             f"The provider sent no list of models{f': {said}' if said else ''}. "
             f"Check its base URL, and name a model yourself if it lists none."
         )
-    trained = [_object(entry, "meta") for entry in listed if isinstance(entry, dict)]
-    is_llamacpp = len(trained) == 1 and "n_ctx_train" in trained[0] and "n_ctx" not in trained[0]
+    found = [entry for entry in listed if isinstance(entry, dict)]
+    is_llamacpp = len(found) == 1 and _is_of_llamacpp(found[0])
     # Ollama says so of what came from its library, which is nearly everything.
-    is_ollama = any(isinstance(each, dict) and each.get("owned_by") == "library" for each in listed)
+    is_ollama = any(each.get("owned_by") == "library" for each in found)
     server: Any = "llamacpp" if is_llamacpp else "ollama" if is_ollama else ""
     return ModelPage(tuple(_models(listed)), local_server=server)
+
+
+def _is_of_llamacpp(entry: dict[str, Any]) -> bool:
+    """Return whether a server of llama.cpp lists this, without its window; of a model that loads it has no `meta`."""
+    meta = _object(entry, "meta")
+    is_its = "n_ctx_train" in meta or entry.get("owned_by") == "llamacpp"
+    return is_its and "n_ctx" not in meta
 
 
 def read_own_window(props: bytes) -> int | None:

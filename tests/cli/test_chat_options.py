@@ -17,8 +17,10 @@ from callboard.cli.chat.status_line import (
 from callboard.cli.terminal.folding import text_columns
 from callboard.cli.terminal.style import Style
 from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.definitions import Preset
-from support.cli.chat_scene import READY, answer, leave, prompt, say, scripted
+from callboard.runtime.stream import Usage
+from support.cli.chat_scene import READY, answer, chatting, leave, prompt, say, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
 
@@ -102,6 +104,23 @@ async def test_a_session_that_goes_on_gets_the_budget_that_is_given(command: Com
 async def test_a_wrong_value_is_said_before_anything_begins(command: Command) -> None:
     done = await command("chat", "--budget", "much")
     assert (done.code, "--budget: 'much' is not NAME=AMOUNT" in done.err) == (2, True)
+
+
+async def test_the_window_is_that_of_the_server_of_a_base_url(command: Command) -> None:
+    """A chat lends its daemon the place, which asks the server as it asks llama.cpp at its usual address."""
+    listed = b'{"data": [{"id": "tiny", "owned_by": "llamacpp", "meta": null}]}'
+    props = b'{"default_generation_settings": {"n_ctx": 4096}}'
+    beside = {"/v1/models": listed, "/props": props}
+    async with open_scripted_server([reply("Hi.", usage=Usage(2048, 10))], beside=beside) as server:
+        place = ("--base-url", server.base_url, "--model", "tiny", "--policy", "strict")
+        async with chatting(command, *place) as terminal:
+            await prompt(terminal, "Hello", "  Hi.\n")
+            await terminal.expect("custom/tiny · strict · 50% of 4.1k")
+            await say(terminal, "/status")
+            await terminal.expect(
+                "  agent: general\n  model: custom/tiny, 50% of 4.1k\n  policy: strict"
+            )
+            await leave(terminal)
 
 
 def test_the_status_line_fits_and_leaves_out_what_tells_least() -> None:

@@ -506,3 +506,21 @@ async def test_where_nobody_sits_a_daemon_that_is_gone_is_not_waited_for_for_eve
                     await process.wait()
     assert "the daemon has been away for 0.5 seconds, and nobody sits here to wait longer" in said
     assert re.search(advice, said)
+
+
+async def test_a_run_that_comes_while_a_daemon_stops_waits_and_goes_on_without_it(
+    command: Command,
+) -> None:
+    async with scripted(command, stall("Well, "), reply("After.")):
+        async with serving(command) as daemon, command.at_terminal("run", "One") as first:
+            await first.expect("Well,")
+            log = command.home / "data" / "callboard.log"
+            daemon.send_signal(signal.SIGTERM)
+            await until(lambda: b"SIGTERM: stopping" in log.read_bytes())
+            async with command.at_terminal("run", "Two") as second:
+                await second.expect("the daemon takes nobody in, as when it stops; this run waits")
+                daemon.send_signal(signal.SIGTERM)  # its turns are cancelled now
+                await second.expect("After.")
+                await second.expect("answered")
+                assert await second.end() == 0
+    assert {*await inputs(command)} == {"One", "Two"}

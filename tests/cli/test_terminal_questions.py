@@ -114,6 +114,9 @@ async def test_all_questions_of_one_answer_are_allowed_when_all_were_shown(
         await terminal.expect("(3 of 3)")
         await terminal.expect("Allow this one and the 2 others shown here, once each? [y/N] ")
         await terminal.type("n\n")  # then nothing is allowed yet
+        # What stood last on the screen was the third; the keys are about the first, which is shown again.
+        await terminal.expect("callboard asks (1 of 3)")
+        await terminal.expect('"path": "a.txt"')
         await terminal.expect("your answer: ")
         await terminal.type("all\n")
         await terminal.expect("[y/N] ")

@@ -206,11 +206,11 @@ def test_progress_after_a_resume_has_the_name_of_its_tool_too() -> None:
 
 def test_each_turn_is_summed_up_by_itself() -> None:
     text = shown(
-        finished(), finished(CallStatus.ERROR), message(Usage(10, 5)), ended(),
+        finished(), finished(CallStatus.ERROR), finished(CallStatus.DENIED), message(Usage(10, 5)), ended(),
         finished(), message(Usage(1, 2)), ended(),
     )  # fmt: skip
     first, second = [line for line in text.splitlines() if line.startswith("answered")]
-    assert "2 calls (1 failed) · 10 tokens in · 5 tokens out" in first
+    assert "3 calls (1 failed, 1 denied) · 10 tokens in · 5 tokens out" in first
     assert "1 call · 1 tokens in · 2 tokens out" in second
 
 

@@ -41,7 +41,7 @@ from ..runtime.wire.fields import Nothing
 from ..runtime.wire.hello import Welcome
 from ..runtime.wire.lists import KnownLists, ListRevisions
 from ..runtime.wire.turns import OneTurn, TurnRecord
-from .address import find_address, wait_own
+from .address import OWN_SECONDS, find_address, wait_own
 from .administration import (
     ClientAgents,
     ClientHooks,
@@ -496,16 +496,22 @@ async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Cli
 
 @asynccontextmanager
 async def connect_here(
-    data: Path, check: Callable[[RunningDaemon], None] | None = None
+    data: Path,
+    check: Callable[[RunningDaemon], None] | None = None,
+    *,
+    first_seconds: float = OWN_SECONDS,
 ) -> AsyncGenerator[Client]:
     """Connect to this user's daemon of a data folder, whichever process that is by now, for the block.
 
-    A daemon for which `check` raises is none for this client, as long as it is there. Raises `NotFoundError` when none
-    appears for some seconds, what `check` raises for the first one, and what `connect` does.
+    A daemon for which `check` raises is none for this client, as long as it is there. The first connection is tried for
+    `first_seconds`. Raises `NotFoundError` when no daemon appears for some seconds, what `check` raises for the first
+    one, and what `connect` does.
     """
     await wait_own(data)
     place = partial(find_address, None, "", data, check)
-    async with _connected(client := Client(place, is_own=True)):
+    client = Client(place, is_own=True)
+    link_of(client).first_seconds = first_seconds
+    async with _connected(client):
         yield client
 
 

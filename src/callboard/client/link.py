@@ -227,6 +227,7 @@ class Link:
     Attributes:
         url: The URL as messages show it.
         welcome: The daemon's answer to the latest hello.
+        first_seconds: How long the first connection is tried for.
         prepare: Called with each later connection, ahead of all requests that wait for one; asks with
             `request_first`. Its `CallboardError` ends the link.
 
@@ -239,7 +240,7 @@ class Link:
     def __init__(self, place: Place, listener: Listener, *, is_own: bool = False) -> None:
         self._place = place
         self._last_pause = OWN_PAUSE_SECONDS if is_own else LAST_PAUSE_SECONDS
-        self._first_seconds = OWN_SECONDS if is_own else 0.0
+        self.first_seconds = OWN_SECONDS if is_own else 0.0
         self._found = place()
         self._take_place()
         self._listener = listener
@@ -275,7 +276,7 @@ class Link:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:  # noqa: ASYNC128
         """Keep connected until cancelled; raise the error of the first attempt, if it fails."""
         pause = FIRST_PAUSE_SECONDS
-        patience = trio.current_time() + self._first_seconds
+        patience = trio.current_time() + self.first_seconds
         try:
             while True:
                 failure = await self._serve_once(task_status)

@@ -128,6 +128,10 @@ class ModelFinder:
             found = self._fallbacks[name] = _target_of(resolve_model(wish))
         return found
 
+    def lent(self, name: str) -> ModelTarget | None:
+        """Return the model that was lent by this name, if one was."""
+        return self._lent.get(name)
+
     async def lend(
         self,
         wish: ModelSelection,
@@ -248,12 +252,16 @@ class RuntimeModels:
         """Return the models that a provider listed last; with `refresh`, ask it again.
 
         When it can't be asked, these are the models that callboard knows, and `problem` says why.
+        The name of a model that was lent stands for the place where that is, which is always asked.
 
         Raises:
             NotFoundError: There is no such provider.
             CallboardError: It can't be asked, and none of its models are known.
         """
-        return await self._model_services().list_models(provider, refresh=refresh)
+        services = self._model_services()
+        if (lent := self._models.lent(provider)) is not None:
+            return await services.list_at(lent)
+        return await services.list_models(provider, refresh=refresh)
 
     async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
         """Test whether a provider answers, and if not, which step fails; takes ten seconds at most.
