@@ -99,8 +99,9 @@ class Holding:
         """Have what is costliest give way, which may be this; return whether there was anything."""
         found = self._quota.quotas.payer(self._quota).costliest()
         if found is not None:
+            give_way = found._give_way
             found.close()
-            found._give_way()
+            give_way()
         return found is not None
 
     def close(self) -> None:
@@ -108,6 +109,13 @@ class Holding:
         self.finish()
         self.set(0)
         self._is_closed = True
+        self._give_way = (
+            _nothing  # it refers to who has this, and both would wait for the garbage collector
+        )
+
+
+def _nothing() -> None:
+    """Give way no more: it has."""
 
 
 class Quotas:

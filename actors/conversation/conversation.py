@@ -253,7 +253,7 @@ class Conversation:
         self.is_interrupted = False
         self.is_deleted = False
         self.pending = PendingCalls()
-        self.call_ids: set[str] = set()
+        self.call_ids: dict[str, None] = {}  # garbage collectors look through each set
         self.background: dict[str, str] = {}
         self.deleted: set[str] = set()
         self.is_stale = False
@@ -324,7 +324,7 @@ class Conversation:
                 self._fold_result(event)
             case CallProposed():
                 self.open_calls[event.call_id] = event
-                self.call_ids.add(event.call_id)
+                self.call_ids[event.call_id] = None
             case CallStarted():
                 self.started_calls.add(event.call_id)
             case CallDeferred():
@@ -396,7 +396,7 @@ class Conversation:
             case HistoryGiven():
                 given = rounds_of(event.messages)
                 self._rounds += given
-                self.call_ids.update(call_ids_of(given))
+                self.call_ids.update(dict.fromkeys(call_ids_of(given)))
             case PlanSet():
                 self.plan = event.items
             case TurnResumed():  # nothing stands between its calls and their results

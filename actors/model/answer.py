@@ -195,7 +195,7 @@ class AnswerBuilder:
 
     def parts(self, taken_ids: Collection[str] = ()) -> tuple[Part, ...]:
         """Return the parts so far; call ids that are empty, malformed, taken or a client's are replaced."""
-        taken = set(taken_ids)
+        own: set[str] = set()
         parts: list[Part] = []
         for piece in self._parts:
             match piece:
@@ -207,9 +207,10 @@ class AnswerBuilder:
                 case _CallPieces():
                     call_id = piece.call_id
                     is_clients = piece.name in self._client_tools
-                    if is_clients or call_id in taken or not _CALL_ID.fullmatch(call_id):
+                    is_taken = call_id in taken_ids or call_id in own
+                    if is_clients or is_taken or not _CALL_ID.fullmatch(call_id):
                         call_id = new_id("call")
-                    taken.add(call_id)
+                    own.add(call_id)
                     parts.append(Call(call_id, piece.name, "".join(piece.pieces)))
                 case _RefusalPieces():
                     parts.append(Refusal("".join(piece.pieces)))

@@ -185,6 +185,7 @@ class Server:
                 refusal = self._authenticator.refused(visitor, str(refusal))
             refuse = refuse_in_words if found is None else found[0].refuse
             data = connection.answer_bytes(refuse(refusal), keeps=keeps())
+            del refusal  # it refers to this frame, and so to all of the request
             await send_in_time(connection.stream, data, self._daemon.settings.send_seconds)
         finally:
             self._daemon.exchanges.pop(visitor.scope, None)

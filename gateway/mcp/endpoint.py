@@ -7,6 +7,7 @@ from the first request on.
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from ..connection.method_table import MethodTable
 from ..door.exchange import Exchange, Route
 from ..door.http import JSON, BadHead, HttpAnswer
 from ..http_turns import HttpTurns
+from ..shared.late_import import import_late
 from ..shared.state import DaemonState
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class McpEndpoint:
         """Serve what the first request begins, until cancelled."""
         await self._is_wanted.wait()
         try:
-            module = await trio.to_thread.run_sync(import_module, f"{__package__}.http_app")
+            module = await import_late(partial(import_module, f"{__package__}.http_app"))
         except ImportError as error:
             self._problem = f"the package {error.name} is missing: pip install 'callboard[mcp]'"
             self._is_there.set()

@@ -132,7 +132,22 @@ async def read_by(read: Callable[[bytes], Kind], body: bytes) -> Kind:
     if len(body) <= LARGE_BODY:
         await trio.lowlevel.checkpoint()
         return read(body)
-    return await trio.to_thread.run_sync(read, body)
+    found = await trio.to_thread.run_sync(_read_or_refused, read, body)
+    if isinstance(found, ApiProblem):
+        try:
+            raise found
+        finally:
+            del found  # it refers to this frame
+    return found
+
+
+def _read_or_refused(read: Callable[[bytes], Kind], body: bytes) -> Kind | ApiProblem:
+    """Return the refusal of a body, too: raised from the thread, it would hold frames that hold the body, in a circle."""
+    try:
+        return read(body)
+    except ApiProblem as problem:
+        problem.__cause__ = problem.__context__ = problem.__traceback__ = None
+        return problem
 
 
 def decoded(body: bytes, kind: type[Kind]) -> Kind:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Protocol
 
@@ -11,6 +10,7 @@ import trio
 from ..door.exchange import Exchange, Route
 from ..door.http import BadHead, HttpAnswer
 from ..http_turns import HttpTurns
+from ..shared.late_import import import_late
 from ..shared.state import DaemonState
 
 PATH = "/v1/"
@@ -46,8 +46,7 @@ def late_route(make: Callable[[], Api], methods: tuple[str, ...]) -> Route:
     async def answer(exchange: Exchange) -> HttpAnswer | None:
         async with making:
             if not made:
-                made.append(await trio.to_thread.run_sync(make))
-                gc.freeze()  # modules stay, as those of `callboard serve` do
+                made.append(await import_late(make))
         return await made[0].answer(exchange)
 
     return Route(answer=answer, methods=methods, refuse=_refused)

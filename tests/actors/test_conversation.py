@@ -118,7 +118,7 @@ def test_what_a_session_knows() -> None:
     assert (conversation.head_seq, conversation.turn_id) == (6, "t")
     assert conversation.waiting_inputs == {"two": Input("two")}
     assert list(conversation.open_calls) == ["a"]
-    assert conversation.call_ids == {"a"}
+    assert [*conversation.call_ids] == ["a"]
     assert conversation.message_id == "m"
     conversation.fold(Stored("s", 7, 0, AgentSwitched(agent="other")))
     assert conversation.agent == "other"

@@ -5,6 +5,7 @@ A new route with a body stands in `TARGETS`. What attacks cost those beside them
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -20,11 +21,12 @@ from callboard.config.sections import McpServerSettings, OpenAiSettings
 from callboard.config.settings import Settings
 from callboard.gateway.door import exchange as door_exchange
 from callboard.gateway.door import http as door_http
+from callboard.gateway.door.exchange import Exchange
 from callboard.gateway.mcp import endpoint
 from callboard.providers.testing.script import reply
 from support.gateway.daemon_scene import Daemon, open_daemon
 from support.gateway.door_scene import chunked, request
-from support.gateway.raw_door import answer_to, open_stream, read_answer, read_end
+from support.gateway.raw_door import PATIENCE, answer_to, open_stream, read_answer, read_end
 from support.waits import until
 
 KIB = 1024
@@ -231,3 +233,33 @@ async def test_what_drips_is_read_now_and_then(monkeypatch: pytest.MonkeyPatch) 
             reads.append(len(piece))
     assert sum(reads) == 400
     assert len(reads) <= 8 + 4
+
+
+@pytest.mark.parametrize("target", [each for each in TARGETS if each != "/mcp"])
+async def test_nothing_of_a_request_waits_for_the_garbage_collector(target: str) -> None:
+    """Whoever is refused over and over would leave bodies in memory, and then hold the loop up for all of them."""
+
+    async def status(body: bytes, token: str) -> int:
+        sent = request(
+            daemon, target, body, authorization=f"Bearer {token}", connection="close", accept=ACCEPT
+        )
+        return (await answer_to(daemon, sent)).status
+
+    again = TARGETS[target].replace(b'"r"', b'"r2"').replace(b'"t"', b'"t2"')
+    large = b'{"model":"general","input":"x","top_p":[' + b"[]," * 600_000 + b"1]}"
+    model = callboard.ScriptedModel([reply("Hi.")] * 2)
+    async with open_daemon(model) as daemon:
+        assert await status(TARGETS[target], daemon.token) == 200  # what answers is imported now
+        gc.collect()
+        gc.disable()
+        try:
+            assert await status(again, daemon.token) == 200
+            assert await status(b"{", daemon.token) == 400
+            assert await status(large, daemon.token) == 400
+            assert await status(b"{}", "cb_wrong") == 401
+            with trio.fail_after(PATIENCE):
+                await until(
+                    lambda: not any(isinstance(each, Exchange) for each in gc.get_objects())
+                )
+        finally:
+            gc.enable()

@@ -39,7 +39,7 @@ COST_MS = {
     "claimed session": 0.1,
     "recovery": 3.0,
 }
-"""What one of each keeps a core of PostgreSQL busy; `benchmarks/cluster.py` measures them.
+"""What one of each keeps a core of PostgreSQL busy; `benchmarks/store/cluster.py` measures them.
 A recovery reads a session and closes its open turn; its figure is assumed."""
 ROUND_TRIP_MS = 0.5
 RECOVERY_MS = 20.0

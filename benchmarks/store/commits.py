@@ -1,6 +1,6 @@
 """What the store of a tool loop costs: prints the CPU time of a round's two commits.
 
-    python benchmarks/commits.py [--rounds 9] [--folder FOLDER]
+    python benchmarks/store/commits.py [--rounds 9] [--folder FOLDER]
 
 A round is what one answer with a call makes of the journal: the answer, its call and the call's
 start in one commit, its result in another. The fan-out is an answer with 100 calls, and their

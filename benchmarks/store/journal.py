@@ -1,6 +1,6 @@
 """How many rows a second a store takes from many sessions, one commit for each or one for all.
 
-    python benchmarks/journal.py [FOLDER]
+    python benchmarks/store/journal.py [FOLDER]
 
 64 tasks append an event each, again and again, at `synchronous=FULL`. FOLDER should lie on the disk
 that is asked about; without it, a temporary folder is used, which may be memory. Bounded: three

@@ -1,6 +1,6 @@
 """How long the sessions of a killed node take to go on elsewhere: kills nodes one after the other, and prints the times.
 
-    python benchmarks/takeover.py URL [--kills 30] [--way kill|sleep]
+    python benchmarks/store/takeover.py URL [--kills 30] [--way kill|sleep]
 
 URL names an empty database. Three nodes are processes (tests/support/cluster/node_process.py), each with sessions whose
 turns make one call each. A takeover is the time from the kill to the first turn of the session on another node, by the
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psycopg
 
-PROCESS = Path(__file__).parents[1] / "tests" / "support" / "cluster" / "node_process.py"
+PROCESS = Path(__file__).parents[2] / "tests" / "support" / "cluster" / "node_process.py"
 SESSIONS, INPUTS = 4, 120
 PATIENCE_SECONDS = 20.0
 

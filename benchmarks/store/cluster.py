@@ -1,6 +1,6 @@
 """What the statements of a cluster cost on a PostgreSQL: the milliseconds of a core that one of each takes.
 
-    python benchmarks/cluster.py URL [--nodes 1000] [--sessions 1000000]
+    python benchmarks/store/cluster.py URL [--nodes 1000] [--sessions 1000000]
 
 URL names an empty database on this machine: the CPU time of its process is read from /proc, which is the same on
 a busy machine. What it prints is what `COST_MS` of tests/simulation/cluster.py holds.

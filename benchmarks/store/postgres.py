@@ -1,6 +1,6 @@
 """What the store in PostgreSQL costs: appends and a tool loop, against SQLite and a bare loop of psycopg.
 
-    python benchmarks/postgres.py --store postgresql://HOST/DATABASE [--rounds 7] [--folder FOLDER]
+    python benchmarks/store/postgres.py --store postgresql://HOST/DATABASE [--rounds 7] [--folder FOLDER]
 
 The database must be empty, or be that of an earlier run. A row of `appends` is 64 sessions whose appends are
 committed together; one of `toolloop` the two commits of an answer with a call and its result (see commits.py). The
