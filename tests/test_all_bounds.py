@@ -336,6 +336,7 @@ ALONE: dict[str, str] = {
         cli/ask/dialogue: KEY_ROWS
         cli/ask/edit_form: MIN_LONG_CHARS
         cli/ask/editing: MAX_EDITED_BYTES
+        cli/ask/read_ahead: MAX_READ_AHEAD
         cli/ask/skills: MAX_ASKED MAX_SHOWN_LINES
         cli/run/attachments: LARGE_BYTES
         cli/chat/attach: PAGE_EVENTS
@@ -347,7 +348,7 @@ ALONE: dict[str, str] = {
         cli/chat/slash_commands: MAX_COPIED_CHARS MAX_LISTED MAX_TITLE_CHARS MAX_VALUES
         cli/chat/status_line: SHORT_FOLDER_CHARS
         cli/chat/talk: MAX_MADE MAX_SHOWN_CHARS
-        cli/chat/view: MAX_PROMPTS MAX_PROMPT_ROWS MAX_SHOWN_CALLS MAX_SHOWN_INPUTS MAX_TAIL_CHARS MAX_TAIL_LINES
+        cli/chat/view: MAX_PROMPTS MAX_SHOWN_CALLS MAX_SHOWN_INPUTS MAX_TAIL_CHARS MAX_TAIL_LINES
         cli/completion: MAX_OFFERED MAX_SAID_CHARS
         cli/show/ended_calls: MAX_ENDED_CALLS MAX_ENDED_CHARS MAX_ENDED_LINES
         cli/daemon/logs: MAX_LINES
@@ -371,6 +372,7 @@ ALONE: dict[str, str] = {
         cli/show/below: MAX_SHOWN_LINES
         cli/show/call_text: MAX_CODE_LINES MAX_FIRST_LINES MAX_LAST_LINES MAX_OUTPUT_CHARS
             MAX_SUBJECT_CHARS
+        cli/show/inputs: MAX_PROMPT_ROWS
         cli/show/live_pieces: MAX_EVENTS
         cli/show/sessions: MAX_BELOW MAX_TITLE_CHARS PAGE_EVENTS
         cli/show/transcript: MAX_FOLDER_CHARS MAX_LINE_CHARS

@@ -98,6 +98,11 @@ class TerminalChannel(Channel):
         self._keyboard.is_left = True
         self.abandon()
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is open."""
+        return self._asking.locked()
+
     async def wait_quiet(self) -> None:
         """Wait while a question is open."""
         if self._asking.locked():

@@ -26,6 +26,7 @@ from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ..ask.daemon_questions import DaemonQuestions
 from ..ask.pending_questions import opened_by
+from ..ask.read_ahead import ReadAhead
 from ..ask.terminal_channel import TerminalChannel, channel_at
 from ..daemon.away import watch_connection
 from ..exit_codes import ANSWERED, FAILED
@@ -94,7 +95,7 @@ async def _attach(
     details: VerboseLines | None,
 ) -> int:
     output = Output(1)
-    view = view_of(output, settings, json=json)
+    view = view_of(output, settings, json=json, shows_inputs=True)
     asking = asking_place(output, is_json=json)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
@@ -195,13 +196,11 @@ class _Attached:
         async with client.events(
             row.session_id, after_seq=after_seq, epoch=client.welcome.epoch
         ) as events:
-            async for event in events:
+            reading = ReadAhead(events, questions.see, self._channel)
+            while True:
+                event = await reading.next()
                 stored = event if isinstance(event, Stored) else None
                 seq, at_ms = (None, 0) if stored is None else (stored.seq, stored.at_ms)
-                if stored is not None:
-                    questions.see(stored)
-                if self._channel is not None:
-                    await self._channel.wait_quiet()
                 for piece in pieces.take(event):
                     self._view.show(piece, seq, at_ms)
                     if self._details is not None and (said := self._details.line(piece)):

@@ -21,14 +21,13 @@ from ...runtime.wire.topics import Snapshot
 from ..ask.gone_agent import agree_to_general, gone_from
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..hints import command_line, runnable
-from ..run.attachments import file_size
 from ..run.choice import shown
 from ..sharing.holder import Holder
 from ..show.ended_calls import output_lines
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.folding import fitted
 from ..terminal.markdown_live import MarkdownRows
-from ..terminal.style import Style
+from ..terminal.style import Style, data_size
 from .place import ChatOptions
 from .questions import ChatQuestions, waiting_questions
 from .status_line import (
@@ -358,7 +357,8 @@ class ShownSession:
     def _intents(self) -> list[str]:
         """Return what the next prompt does besides, each in a row."""
         files = [
-            f"{safe_line(each.name)} ({file_size(each)})" for each in self._options.attachments
+            f"{safe_line(each.name)} ({data_size(len(each.data))})"
+            for each in self._options.attachments
         ]
         return [f"with the next prompt: {', '.join(files)}; Ctrl-C takes it back"] if files else []
 

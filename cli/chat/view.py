@@ -42,9 +42,9 @@ from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.store.recovery import CUT_OFF
 from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
 from ...runtime.turns.live_state import MAX_BELOW
-from ..run.attachments import file_size
 from ..show.call_text import CallText
 from ..show.ended_calls import EndedCalls
+from ..show.inputs import MODEL_HEARS, cancelled, input_text
 from ..show.live_pieces import LivePieces
 from ..show.question_text import block
 from ..show.transcript import Transcript, TurnEvent
@@ -68,8 +68,6 @@ MAX_SHOWN_INPUTS = 3
 
 
 RETRY = "/retry runs it again."
-MAX_PROMPT_ROWS = 20
-"""Of a prompt: whoever pasted more has it; the whole is on record."""
 
 
 class _Running:
@@ -299,9 +297,9 @@ class ChatView:
                 del self.waiting[input_id]
                 self._unshown.discard(input_id)
             case InputCancelled(reason=reason):
-                self._begin_input(event.input_id, f"this input is cancelled: {reason}")
+                self._begin_input(event.input_id, cancelled(reason))
             case InputDelivered():
-                self._begin_input(event.input_id, "the model hears that now")
+                self._begin_input(event.input_id, MODEL_HEARS)
             case TurnStarted():
                 self.is_running, self._began = True, self._now()
                 self._owes_advice = False
@@ -392,16 +390,7 @@ class ChatView:
 
     def _show_input(self, said: InputAccepted) -> None:
         self._transcript.interrupt()
-        sign = "▸" if self._style.signs else ">"
-        first, *others = safe_text(said.text).split("\n")
-        rows = [f"{sign} {first}", *(f"  {line}" for line in others)]
-        text = "\n".join(self._style.paint(row, "bold") for row in rows[:MAX_PROMPT_ROWS])
-        self._write(f"\n{text}\n")
-        if left := len(rows[MAX_PROMPT_ROWS:]):
-            self._write(self._style.paint(f"  … {counted(left, 'more line')}", "dim") + "\n")
-        for file in said.attachments:
-            what = f"  attached: {safe_line(file.name)} ({file_size(file)})"
-            self._write(self._style.paint(what, "dim") + "\n")
+        self._write(input_text(said, self._style))
 
     # ── what is under way ────────────────────────────────────────────────────────────────────────
 

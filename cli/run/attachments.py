@@ -21,7 +21,7 @@ from ...runtime.history import (
     media_type_of,
 )
 from ..terminal.escaping import safe_line
-from ..terminal.style import counted
+from ..terminal.style import counted, data_size
 
 _TYPES = {
     ".jsonl": "application/x-ndjson",
@@ -128,7 +128,7 @@ def remarks(files: Sequence[Attachment]) -> list[str]:
         if not is_text(file):
             if not media_type(file).startswith(_SHOWN):
                 found.append(
-                    f"{name} is no text ({file.media_type}, {file_size(file)}): models can't be shown it"
+                    f"{name} is no text ({file.media_type}, {data_size(len(file.data))}): models can't be shown it"
                 )
             continue
         if lost := file.data.decode(errors="replace").count("�") - file.data.count("�".encode()):
@@ -142,15 +142,7 @@ def remarks(files: Sequence[Attachment]) -> list[str]:
 
 def large(file: Attachment) -> str:
     """Return how large a file is, in the tokens that a text of its length has."""
-    return f"{safe_line(file.name)} is {file_size(file)}, about {len(file.data) // BYTES_PER_TOKEN:,} tokens"
-
-
-def file_size(file: Attachment) -> str:
-    """Return the size of a file: `12 bytes`, `3 kB`, `2.9 MB`."""
-    size = len(file.data)
-    if size < 1000:
-        return counted(size, "byte")
-    return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+    return f"{safe_line(file.name)} is {data_size(len(file.data))}, about {len(file.data) // BYTES_PER_TOKEN:,} tokens"
 
 
 def _refusal(problem: str) -> ValidationError:

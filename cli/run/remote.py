@@ -38,6 +38,7 @@ from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import SelectedModel
 from ...runtime.wire.sessions import Cancel, Cancelled, GiveOptions, SetBudget, Ticket
 from ..ask.daemon_questions import DaemonQuestions
+from ..ask.read_ahead import ReadAhead
 from ..ask.terminal_channel import TerminalChannel
 from ..daemon.away import watch_connection
 from ..daemon.roots import create_session
@@ -155,7 +156,7 @@ async def open_remote_place(
         nursery = await stack.enter_async_context(open_service_nursery("the run is over"))
         questions = DaemonQuestions(client, channel, nursery, view.notice)
         place = RemotePlace(client, reader, questions, options, model, confirm, wanted)
-        place.has_people = channel is not None
+        place.channel = channel
         place.holder = holder
         watch = partial(watch_connection, gives_up=None if place.has_people else place.left_waiting)
         nursery.start_soon(watch, client, view.notice, name="connection")
@@ -214,7 +215,7 @@ class RemotePlace:
         self.answer = client.answer
         self.holder: Holder | None = None
         self.lender: Lender | None = None
-        self.has_people = True
+        self.channel: TerminalChannel | None = None
         self.session_id = ""
         self._options = options
         self._confirm = confirm
@@ -236,6 +237,11 @@ class RemotePlace:
     def ends_below(self) -> bool:
         """Whether sessions that nobody waits for end with the run."""
         return self.door is not None
+
+    @property
+    def has_people(self) -> bool:
+        """Whether somebody sits at the terminal of the command."""
+        return self.channel is not None
 
     async def end_below(self, session_id: str, reason: str) -> None:
         """End what runs below a session, if that is in this process; elsewhere it goes on."""
@@ -400,6 +406,7 @@ class RemoteTurn:
         seq: The `seq` of the last event on record that was seen.
         at_ms: When that event was stored, in Unix milliseconds.
         ended: How it ended, once it has.
+        input_id: The input's id, once that is known.
     """
 
     def __init__(
@@ -415,12 +422,14 @@ class RemoteTurn:
         self._place = place
         self._client = place.client
         self._questions = place.questions
+        self._channel = place.channel
         self._session_id = session_id
         self._send = send
         self._after_seq = after_seq
         self._turn_id = turn_id
-        self._input_id = input_id
+        self.input_id = input_id
         self._events: RemoteEvents | None = None
+        self._reading: ReadAhead | None = None
         self._waiting: deque[TurnEvent] = deque()
         self._pieces = LivePieces()
         self._is_out_of_reach = False
@@ -434,6 +443,7 @@ class RemoteTurn:
             self._session_id, after_seq=self._after_seq, epoch=self._client.welcome.epoch
         )
         self._events = await events.__aenter__()
+        self._reading = ReadAhead(self._events, self._questions.see, self._channel)
         if self._send is not None:
             try:
                 ticket = await self._send()
@@ -441,7 +451,7 @@ class RemoteTurn:
                 with trio.move_on_after(LEAVE_SECONDS, shield=True):
                     await events.__aexit__(None, None, None)
                 raise
-            self._input_id = ticket.input_id
+            self.input_id = ticket.input_id
         return self
 
     async def __aexit__(
@@ -462,13 +472,12 @@ class RemoteTurn:
 
     async def __anext__(self) -> TurnEvent:
         """Return the next event; wait for it, and end after `TurnEnded`."""
-        assert self._events is not None
+        assert self._reading is not None
         while not self._waiting:
             if self.ended is not None:
                 raise StopAsyncIteration
-            event = await anext(self._events)
+            event = await self._reading.next()
             if isinstance(event, Stored):
-                self._questions.see(event)
                 if not self._is_of_turn(event.event):
                     self._pieces.take(event)
                     continue
@@ -476,9 +485,7 @@ class RemoteTurn:
                 match event.event:
                     case TurnEnded(turn_id=turn_id) as ended if turn_id == self._turn_id:
                         self.ended = ended
-                    case InputCancelled(input_id=input_id, reason=why) if (
-                        input_id == self._input_id
-                    ):
+                    case InputCancelled(input_id=input_id, reason=why) if input_id == self.input_id:
                         self.ended = TurnEnded(turn_id="", outcome="cancelled", message=why)
                     case _:
                         pass
@@ -493,7 +500,7 @@ class RemoteTurn:
         Raises:
             NetworkError: The daemon is away, or went away meanwhile.
         """
-        cancel = Cancel(session_id=self._session_id, reason=reason, input_id=self._input_id or None)
+        cancel = Cancel(session_id=self._session_id, reason=reason, input_id=self.input_id or None)
         try:
             with trio.move_on_after(AWAY_SECONDS):
                 await link_of(self._client).wait_connected("session/cancel")
@@ -511,8 +518,8 @@ class RemoteTurn:
         """Return whether it belongs to this turn: while the input waits, another one may run."""
         match event:
             case InputAccepted() | InputCancelled():
-                return bool(self._turn_id) or event.input_id == self._input_id
+                return bool(self._turn_id) or event.input_id == self.input_id
             case TurnStarted():
-                if self._input_id in event.input_ids:
+                if self.input_id in event.input_ids:
                     self._turn_id = event.turn_id
         return bool(self._turn_id)

@@ -145,7 +145,7 @@ class _Job:
             os.isatty(2) and not flags.quiet and not options.wants_json and not options.calls
         )
         if flags.json or is_shown:
-            self._view = view_of(self._output, settings, json=flags.json)
+            self._view = view_of(self._output, settings, json=flags.json, shows_inputs=True)
         else:
             self._output = Output(2)
             self._view = side_view(self._output, settings, quiet=flags.quiet)
@@ -167,7 +167,7 @@ class _Job:
         self.stopping = EarlyEnd(shell, self._channel, self._output, self._view.notice, terminals)
         self._result: tuple[int, str] | None = None
         self._session_id = ""
-        self._seen = 0
+        self._seen = self._heard = 0
         self._deferred = UnansweredCalls()
         self._refused_at = inf
 
@@ -283,7 +283,7 @@ class _Job:
         if not options.has_input:
             self._result = await self._end_left(runtime, session, left)
             return
-        ended = await self._play(self._turn_of(runtime, session))
+        ended = await self._play(self._turn_of(runtime, session), is_own=True)
         is_own_end = self.stopping.code is not None
         if (
             ended is not None
@@ -411,6 +411,8 @@ class _Job:
             turn = await self._next_left(runtime, session)
             missed = await self._show_missed(runtime, session)
             ended += missed
+            if missed and turn is not None:
+                continue  # it may be one of them, and is not shown twice
             if turn is None:
                 break
             over: ConflictError | None = None
@@ -432,6 +434,9 @@ class _Job:
         ended: list[TurnEnded | None] = []
         turn: list[Stored] = []
         for stored in await runtime.store.events(session.session_id, after_seq=self._seen):
+            if stored.seq > self._heard:
+                self._heard = stored.seq
+                self._view.hear(stored.event)
             if isinstance(stored.event, TurnStarted):
                 turn = [stored]
             elif turn:
@@ -494,11 +499,13 @@ class _Job:
             self._view.notice(f"nothing waits in {session_id}{advice}")
         return worst(ended)
 
-    async def _play(self, turn: RunTurn) -> TurnEnded | None:
+    async def _play(self, turn: RunTurn, *, is_own: bool = False) -> TurnEnded | None:
         """Show the events as they come; a slow reader of the output slows the turn, not us."""
         channel = self._channel
         async with turn:
             self.stopping.turn = turn
+            if is_own:
+                self._view.said_here(turn.input_id)
             async for event in turn:
                 if channel is not None:
                     await channel.wait_quiet()

@@ -27,6 +27,8 @@ from ...runtime.events import (
     GrantRevoked,
     HistoryCompacted,
     InputAccepted,
+    InputCancelled,
+    InputDelivered,
     MessageCompleted,
     MessageDiscarded,
     ModelSwitched,
@@ -41,6 +43,7 @@ from ...runtime.events import (
     TurnEnded,
     TurnResumed,
     TurnSetAside,
+    TurnStarted,
     TurnSuspended,
 )
 from ...runtime.history import Call, Part, Refusal, Text
@@ -53,6 +56,7 @@ from ..terminal.style import Style, counted, dollars, seconds
 from .below import BelowLines
 from .call_text import CallText, how_ended
 from .event_lines import answer_line, event_line, trouble_line
+from .inputs import Inputs
 from .question_text import ANSWERED_BY
 
 MAX_FOLDER_CHARS = 70
@@ -75,6 +79,7 @@ class Transcript:
         write_whole: Takes a line that is not folded; `write` by default, with the end of the line.
         columns: How wide the terminal is now, if it is one.
         is_live: Whether what runs is shown elsewhere meanwhile.
+        shows_inputs: Whether what people say is shown, apart from what is said at this terminal.
     """
 
     def __init__(
@@ -88,8 +93,11 @@ class Transcript:
         columns: Callable[[], int] | None = None,
         *,
         is_live: bool = False,
+        shows_inputs: bool = False,
     ) -> None:
         self._is_live = is_live
+        self._inputs = Inputs(style) if shows_inputs else None
+        self._said_here: set[str] = set()
         self._below = BelowLines(style)
         self.session_id = session_id
         self._columns = columns
@@ -125,6 +133,22 @@ class Transcript:
     def answered_here(self, approval_id: str) -> None:
         """Note that the answer to this question is given at this terminal."""
         self._answered_here.add(approval_id)
+
+    def said_here(self, input_id: str) -> None:
+        """Note that this input is said at this terminal."""
+        self._said_here.add(input_id)
+
+    def hear(self, event: DurableEvent) -> None:
+        """Print what people said elsewhere, at the place where a turn takes it."""
+        if self._inputs is None or (
+            isinstance(event, InputAccepted) and event.input_id in self._said_here
+        ):
+            return
+        for text, note in self._inputs.take(event):
+            self.interrupt()
+            self._put(text)
+            if note:
+                self.notice(note)
 
     def begin(
         self, session_id: str, model: str, reason: str, folder: str, begun: Sequence[Stored]
@@ -204,8 +228,8 @@ class Transcript:
                 self._note(event_line(event))
             case CallDeferred() | ToolGivenUp() | TurnSetAside():
                 self.notice(shortened(event_line(event), MAX_LINE_CHARS))
-            case InputAccepted(source=source) if source is not InputSource.PERSON:
-                self._note(event_line(event))
+            case InputAccepted() | InputCancelled() | InputDelivered() | TurnStarted():
+                self._hear(event)
             case SessionTainted():
                 self._is_tainted = True
                 self._note(event_line(event))
@@ -219,6 +243,11 @@ class Transcript:
                 self._note(event_line(event))
             case _:
                 pass
+
+    def _hear(self, event: InputAccepted | InputCancelled | InputDelivered | TurnStarted) -> None:
+        if isinstance(event, InputAccepted) and event.source is not InputSource.PERSON:
+            self._note(event_line(event))
+        self.hear(event)
 
     # ── text ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ...config.prices import PriceTable
 from ...config.settings import Settings
-from ...runtime.events import MessageCompleted, MessageDiscarded, Stored
+from ...runtime.events import DurableEvent, MessageCompleted, MessageDiscarded, Stored
 from ...runtime.history import Call, Text
 from ...runtime.store.rows import CallRow
 from ...runtime.stream import RefusalDelta, TextDelta
@@ -74,6 +74,12 @@ class JsonView:
     def answered_here(self, approval_id: str) -> None:
         """Do nothing: programs have the event, which says who answered."""
 
+    def said_here(self, input_id: str) -> None:
+        """Do nothing: programs have the events."""
+
+    def hear(self, event: DurableEvent) -> None:
+        """Do nothing: what belongs to a turn comes with it."""
+
 
 class SideTranscript(Transcript):
     """A transcript beside an answer that goes elsewhere: it has only what the model says between calls."""
@@ -108,27 +114,33 @@ class QuietView(Transcript):
 RunView = Transcript | JsonView
 
 
-def view_of(output: Output | None, settings: Settings, *, json: bool) -> RunView:
+def view_of(
+    output: Output | None, settings: Settings, *, json: bool, shows_inputs: bool = False
+) -> RunView:
     """Return what shows a session on stdout; what comes piece by piece has an `output`."""
     if json:
         return JsonView(sys.stdout.write if output is None else output.write)
-    return _view(Transcript, output, sys.stdout, settings)
+    return _view(Transcript, output, sys.stdout, settings, shows_inputs)
 
 
 def side_view(output: Output, settings: Settings, *, quiet: bool) -> RunView:
     """Return what shows a run on stderr, by way of `output`, while stdout has the answer alone."""
     kind = QuietView if quiet else SideTranscript
-    return _view(kind, output, sys.stderr, settings)
+    return _view(kind, output, sys.stderr, settings, shows_inputs=True)
 
 
 def _view(
-    kind: type[Transcript], output: Output | None, stream: TextIO, settings: Settings
+    kind: type[Transcript],
+    output: Output | None,
+    stream: TextIO,
+    settings: Settings,
+    shows_inputs: bool,
 ) -> Transcript:
     """Return a transcript, which lays out the model's Markdown at a terminal."""
     style, prices = style_of(stream), PriceTable(settings.prices)
     write = stream.write if output is None else output.write
     if (rows := rows_at(stream, write)) is None:
-        return kind(write, style, prices=prices)
+        return kind(write, style, prices=prices, shows_inputs=shows_inputs)
     feed = rows.feed
     if output is not None:
         from ..terminal.rows_below import RowsBelow
@@ -147,6 +159,7 @@ def _view(
         write_text=feed,
         write_whole=rows.write_whole,
         columns=columns,
+        shows_inputs=shows_inputs,
     )
 
 

@@ -83,6 +83,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def data_size(size: int) -> str:
+    """Return a count of bytes as people read it: `12 bytes`, `3 kB`, `2.9 MB`."""
+    if size < 1000:
+        return counted(size, "byte")
+    return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
 UNPRICED = "without a known price"
 UNCOUNTED = "without a count of tokens"
 

@@ -77,6 +77,57 @@ async def test_a_second_terminal_joins_in_the_middle_of_a_sentence(command: Comm
     assert await command.outcomes() == ["answered"] * 3
 
 
+async def test_what_others_say_is_shown_before_its_answer(command: Command) -> None:
+    model = HalfSaid()
+    async with (
+        daemon_of(command, model) as runtime,
+        command.at_terminal("run", "Say it.") as first,
+    ):
+        await first.expect("The first ha")
+        async with command.at_terminal("attach", "last") as second:
+            await second.expect("▸ Say it.")  # of the turn that runs
+            await second.expect("The first ha")
+            [row] = await runtime.sessions()
+            session = await runtime.get_session(row.session_id)
+            await session.submit("Be quick.\nAnd \x1b[31mkind.", mode="steer")
+            model.goes_on.set()
+            for terminal in (first, second):
+                await terminal.expect("▸ Be quick.")
+                await terminal.expect("  And \\x1b[31mkind.")
+                await terminal.expect("The first half, and")
+                await terminal.expect("answered")
+            assert await first.end() == 0
+            for terminal in (first, second):  # that was too late for the turn, and had its own
+                assert terminal.shown.count("The first half, and the second half.") == 2
+            async with command.at_terminal("run", "--continue", "Again.") as third:
+                await second.expect("▸ Again.")
+                await second.expect("The first half, and")
+                await second.expect("answered")
+                assert await third.end() == 0
+            assert "▸ Again." not in third.seen  # who typed it has it
+        assert "▸ Say it." not in first.seen
+
+
+async def test_what_steers_a_turn_is_shown_where_the_model_hears_it(command: Command) -> None:
+    model = callboard.ScriptedModel([reply(calls=[QUESTION]), reply("In.")])
+    async with (
+        daemon_of(command, model) as runtime,
+        command.at_terminal("run", "Go in.") as first,
+    ):
+        await first.expect("a number, or your own answer: ")
+        async with command.at_terminal("attach", "last") as second:
+            await second.expect("a number, or your own answer: ")
+            [row] = await runtime.sessions()
+            session = await runtime.get_session(row.session_id)
+            await session.submit("Be quick.", mode="steer")
+            await second.type("1\n")
+            for terminal in (second, first):
+                await terminal.expect("▸ Be quick.")
+                await terminal.expect("the model hears that now")
+                await terminal.expect("In.")
+            assert await first.end() == 0
+
+
 @pytest.mark.parametrize("answers", ["first", "second"])
 async def test_either_side_answers_an_approval(command: Command, answers: str) -> None:
     model = callboard.ScriptedModel([reply(calls=[DELETE]), reply("So be it.")])
