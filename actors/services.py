@@ -78,6 +78,7 @@ class AgentHost(Protocol):
 
     session_id: str
     conversation: Conversation
+    lineage: tuple[Ancestor, ...]
 
     async def append(self, *events: DurableEvent) -> object:
         """Store events and fold what was committed; raises `StorageError`."""
@@ -179,27 +180,54 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
         more than the agent was. Otherwise, and where nobody knows that any more, a person gives it another agent:
         whoever asks nobody would get more tools than the session ever had. Some tools depend on the sandbox's test.
 
+        The same holds for the sessions above: their agents bound what it may do.
+
         Raises:
-            ConflictError: Its agent is gone, and General Assistant may do more.
+            ConflictError: Its agent is gone, and General Assistant may do more; or one above is, and nobody knows what
+                it was allowed.
         """
         conversation, session_id = host.conversation, host.session_id
+        if conversation.is_deleted:  # nothing of it runs
+            return
         gone = conversation.agent
-        if gone not in self.agents and GENERAL_AGENT in self.agents and not conversation.is_deleted:
+        if gone not in self.agents and GENERAL_AGENT in self.agents:
             was = self.gone_agents.get(gone)
             if was is None or not allows_no_more(self.agents[GENERAL_AGENT], was):
                 raise ConflictError(
                     f"{session_id} had the agent {gone!r}, which is gone, and {GENERAL_AGENT} may do more than that "
-                    f"did. `callboard session agent {session_id} {GENERAL_AGENT}` goes on with "
-                    "it; or put the agent back into callboard.toml."
+                    f"did. {_another_agent(session_id)}{_may_end(conversation)}"
                 )
             await host.append(
                 AgentSwitched(agent=GENERAL_AGENT, reason=f"there is no agent {gone!r} now")
+            )
+        if self._unknown_above(host) is not None:  # somebody may have given it another by now
+            host.lineage = await self.lineage.above(conversation.parent_id)
+        if (above := self._unknown_above(host)) is not None:
+            raise ConflictError(
+                f"{session_id} may do no more than {above.session_id}, which delegated to it and had the agent "
+                f"{above.agent.name!r}, which is gone. {_another_agent(above.session_id)}{_may_end(conversation)}"
             )
         known = self.agents.get(conversation.agent)
         if known is None or self.tools.runs_programs(known.tools):
             await self.programs.ready()
 
+    def _unknown_above(self, host: AgentHost) -> Ancestor | None:
+        """Return the nearest session above whose agent is gone, and of which nobody knows what it was allowed."""
+        known = self.agents.keys() | self.gone_agents.keys()
+        return next((each for each in host.lineage if each.agent.name not in known), None)
+
     @property
     def lineage(self) -> Lineage:
         """Finds the sessions above one."""
-        return Lineage(self.store, self.agents, self.channels)
+        return Lineage(self.store, self.agents, self.channels, self.gone_agents)
+
+
+def _another_agent(session_id: str) -> str:
+    return (
+        f"`callboard session agent {session_id} {GENERAL_AGENT}` goes on with it; or put the agent back into "
+        "callboard.toml."
+    )
+
+
+def _may_end(conversation: Conversation) -> str:
+    return "" if conversation.turn_id is None else " Its turn waits until then, or is cancelled."

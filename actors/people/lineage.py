@@ -8,11 +8,12 @@ people can be reached. A worker asks nobody, wherever it stands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 
 from ...runtime.channel import Channel
-from ...runtime.definitions import GENERAL_AGENT, Agent, SessionKind
+from ...runtime.definitions import GENERAL_AGENT, Agent, Preset, SessionKind
 from ...runtime.errors import NotFoundError, StorageError
 from ...runtime.events import SessionCreated
 from ...runtime.messages import Ancestor, CallPlace
@@ -20,6 +21,8 @@ from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ...runtime.text import did_you_mean
 from ...runtime.turn_options import no_laxer
+
+NONE_GONE: Mapping[str, Agent] = MappingProxyType({})
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -101,19 +104,23 @@ class Lineage:
         store: The record.
         agents: By name.
         channels: Finds people.
+        gone: Agents that are not configured any more, as they were, as far as that is known.
     """
 
-    def __init__(self, store: StoreReader, agents: Mapping[str, Agent], channels: Channels) -> None:
+    def __init__(
+        self,
+        store: StoreReader,
+        agents: Mapping[str, Agent],
+        channels: Channels,
+        gone: Mapping[str, Agent] = NONE_GONE,
+    ) -> None:
         self._store = store
         self._agents = agents
         self._channels = channels
+        self._gone = gone
 
     async def above(self, parent_id: str | None) -> tuple[Ancestor, ...]:
-        """Return the parent, its parent and so on; empty for a main session.
-
-        Raises:
-            NotFoundError: The agent of one of them is not configured any more.
-        """
+        """Return the parent, its parent and so on; empty for a main session."""
         found: list[Ancestor] = []
         seen: set[str] = set()
         while parent_id is not None:
@@ -121,7 +128,7 @@ class Lineage:
             if row is None or parent_id in seen:
                 raise StorageError(f"the session {parent_id}, which delegated, is not on record")
             seen.add(parent_id)
-            agent = narrowed(agent_named(self._agents, row.agent), await self._tools(row))
+            agent = narrowed(self._bounds(row.agent), await self._tools(row))
             channel = self._channels.own(row.kind, row.session_id)
             found.append(
                 Ancestor(session_id=parent_id, agent=agent, kind=row.kind, channel=channel)
@@ -135,8 +142,13 @@ class Lineage:
 
     async def agent_of(self, row: SessionRow, lineage: tuple[Ancestor, ...]) -> Agent:
         """Return the agent of a session that is not loaded, with the tools that it may use."""
-        agent = narrowed(agent_named(self._agents, row.agent), await self._tools(row))
+        agent = narrowed(self._bounds(row.agent), await self._tools(row))
         return under(agent, lineage)
+
+    def _bounds(self, name: str) -> Agent:
+        """Return the agent of this name, as it was if it is gone; what nobody knows any more may do nothing."""
+        agent = self._agents.get(name) or self._gone.get(name)
+        return agent or Agent(name=name, tools=(), policy=Preset.STRICT)
 
     async def _tools(self, row: SessionRow) -> tuple[str, ...] | None:
         if row.parent_id is None:

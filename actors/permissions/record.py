@@ -245,14 +245,8 @@ class ApprovalRecord:
         """Return where the call was made, with the tools and the parents that the session has."""
         services = self._services
         tree = Lineage(services.store, services.agents, services.channels)
-        try:
-            lineage = await tree.above(session.parent_id)
-            agent = await tree.agent_of(session, lineage)
-        except NotFoundError as error:
-            raise NotFoundError(
-                f"the session of {row.approval_id} has an agent that is not configured any more; "
-                f"configure it again to answer ({error})"
-            ) from error
+        lineage = await tree.above(session.parent_id)
+        agent = await tree.agent_of(session, lineage)
         return CallPlace(
             session_id=row.session_id,
             turn_id=row.turn_id,

@@ -16,7 +16,7 @@ the turn is gone. A crash throws the state away. The successor closes what was l
 that waited for a person, and goes on with the inputs that wait.
 
 Begin with `session`, from `run` to `_run_turns`. `recovery` closes, at start-up and on load, the turns
-that a crash left open; `rerun` decides whether the last turn may be set aside and run again;
+that a crash left open; `cancelling` ends what does not run; `rerun` decides whether the last turn may be set aside and run again;
 `subscribers` decides who gets which update, and closes a follower that falls behind; `later_try` wakes a
 session that a full disk stopped.
 Comes in: `SubmitInput`, `RerunTurn`, `ResumeTurn`, `FollowSession`, `WakeSession`, `CancelTurn`,

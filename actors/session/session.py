@@ -5,13 +5,6 @@ dispatcher, the broker) does so through the journal, and the journal puts what w
 session's inbox, in order. `fold_committed` takes it from there, folds it into the conversation and
 passes it on to the subscribers. It is called by the inbox for what is put into it, and by whoever
 awaited a commit before going on. So the session never shows what is not stored, and never misses what is.
-
-The message loop never waits for a turn. At most one turn runs, in a task of its own with its own
-cancel scope, so that a cancel is served at once. When a turn has ended, the same task goes on with
-the next input; a session without a turn and without inputs is idle, and the directory may unload it.
-
-A crash throws the state away. The successor folds the journal, closes what was left open
-(`recovery`), resumes a turn that waited for a person, and goes on with the inputs that wait.
 """
 
 from __future__ import annotations
@@ -28,12 +21,10 @@ from ...runtime.errors import CallboardError, ConflictError, NotFoundError, Over
 from ...runtime.events import (
     DurableEvent,
     InputAccepted,
-    InputCancelled,
     InputDelivered,
     LiveEvent,
     Stored,
 )
-from ...runtime.history import Call
 from ...runtime.identity import new_id
 from ...runtime.kernel.delivery import EventInbox, Hold
 from ...runtime.kernel.mailbox import Mailbox, Reply
@@ -60,7 +51,8 @@ from ..model.stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from ..model.stream import StartModelCall
 from ..services import SessionServices
 from ..turn.setup import setup_turn
-from ..turn.turn import Turn, cancelled_call
+from ..turn.turn import Turn
+from .cancelling import answering, cancelled_input, end_suspended, has_open
 from .later_try import LaterTry
 from .recovery import close_left_open, left_open
 from .rerun import set_aside
@@ -195,6 +187,8 @@ class Session:
             case RerunTurn():
                 await self._rerun(message, nursery)
             case ResumeTurn():
+                if self._cant_go_on is not None:
+                    await self._resume(nursery)  # its agent, or one above, may be another by now
                 self._listen(message)
             case FollowSession():
                 self._subscribers.follow(message.subscription)
@@ -459,13 +453,23 @@ class Session:
 
     async def _cancel(self, message: CancelTurn) -> None:
         """Cancel what was meant; the reply comes when it is gone."""
-        if message.input_id is not None and message.input_id in self._queue:
-            await self._cancel_waiting(message, message.input_id)
-        elif self._turn is None or message.input_id not in {None, self._turn.input_id}:
-            message.reply.send(False)
-        else:
+        if (meant := message.input_id) is not None and meant in self._queue:
+            await self._cancel_waiting(message, meant)
+        elif self._turn is not None and meant in {None, self._turn.input_id}:
             self._turn.cancel(message.reason)
             self._cancels.append(message.reply)
+        elif self._turn is None and has_open(self.conversation, meant):
+            await self._cancel_suspended(message)
+        else:
+            message.reply.send(False)
+
+    async def _cancel_suspended(self, message: CancelTurn) -> None:
+        """End a turn that waits on record because it can't go on."""
+        below = self._services.tree.detached
+        with answering(message.reply):
+            if (left := await self._close_left_open()) is not None:
+                await end_suspended(left, message.reason, below.cancel_below, self.append_end)
+            await self._report()
 
     async def _cancel_waiting(self, message: CancelTurn, input_id: str) -> None:
         """Cancel an input that waits, and with it the deferred call that it was about.
@@ -474,19 +478,13 @@ class Session:
         """
         place = self._queue.index(input_id)
         self._queue.remove(input_id)  # ahead of the commit, during which its turn could start
-        due = self.conversation.pending.due((input_id,)).values()
-        calls = [
-            cancelled_call(each.turn_id, Call(each.call_id, each.name, ""), message.reason)
-            for each in due
-        ]
-        with message.reply:
+        ends = cancelled_input(self.conversation, input_id, message.reason)
+        with answering(message.reply):
             try:
-                await self.append(*calls, InputCancelled(input_id=input_id, reason=message.reason))
-            except CallboardError as error:
+                await self.append(*ends)
+            except CallboardError:
                 self._queue.insert(place, input_id)
-                message.reply.fail(error)
-                return
-            message.reply.send(True)
+                raise
 
     async def _stop(self, message: StopSession) -> bool:
         """End the turn; return whether the session ends. Waiting inputs stay on record."""

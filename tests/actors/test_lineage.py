@@ -8,8 +8,7 @@ import pytest
 
 from callboard.actors.people.lineage import Channels, Lineage
 from callboard.runtime.channel import Channel
-from callboard.runtime.definitions import Agent, SessionKind
-from callboard.runtime.errors import NotFoundError
+from callboard.runtime.definitions import Agent, Preset, SessionKind
 from callboard.runtime.events import AgentSwitched, SessionCreated
 from callboard.runtime.messages import Ancestor, CallPlace
 from callboard.runtime.store.interface import Store
@@ -45,10 +44,24 @@ async def test_what_a_parent_loses_is_lost_below() -> None:
     assert (await tree.agent_of(row, above)).tools == ("read_file",)
 
 
-async def test_an_agent_that_is_gone_is_named() -> None:
-    _, tree = await tree_of(FEW)
-    with pytest.raises(NotFoundError, match="no agent 'general'; there are: few"):
-        await tree.above("s1")
+async def test_below_an_agent_that_is_gone_nothing_is_allowed() -> None:
+    """General Assistant, which has every tool, does not stand in for it."""
+    store, tree = await tree_of(GENERAL)
+    await store.commit([Append("s0", (AgentSwitched(agent="few"),))])
+    above = await tree.above("s1")
+    assert [(each.agent.name, each.agent.tools) for each in above] == [("general", ()), ("few", ())]
+    assert above[-1].agent.policy is Preset.STRICT
+    row = await store.session("s2")
+    assert row is not None
+    assert (await tree.agent_of(row, above)).tools == ()
+
+
+async def test_an_agent_that_is_gone_bounds_as_it_did_where_that_is_known() -> None:
+    store, _ = await tree_of()
+    await store.commit([Append("s0", (AgentSwitched(agent="few"),))])
+    tree = Lineage(store, {"general": GENERAL}, Channels(Channel()), {"few": FEW})
+    above = await tree.above("s1")
+    assert [each.agent.tools for each in above] == [("read_file", "delegate"), FEW.tools]
 
 
 MAIN, BRANCH, WORKER = SessionKind.MAIN, SessionKind.BRANCH, SessionKind.WORKER
