@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import date
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import pydantic
 import pytest
@@ -161,3 +163,40 @@ def test_callboard_never_imports_pydantic_itself() -> None:
         "assert 'pydantic' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Stay(pydantic.BaseModel):
+    """A stay."""
+
+    since: date = date(2026, 1, 1)
+    until: date | None = date(2026, 1, 31)
+    paid: Annotated[date | None, pydantic.Field(description="When")] = None
+    left: UUID | None = pydantic.Field(default_factory=lambda: UUID(int=0))
+
+
+async def test_null_is_offered_and_taken_where_it_says_more_than_a_key_that_is_not_there() -> None:
+    heard: list[Any] = []
+
+    @callboard.tool(tier="read_only", effect="read")
+    def book(stay: Stay, by: date | None = date(2026, 1, 1), note: str | None = None) -> str:
+        """Books."""
+        heard.append((stay.until, stay.paid, stay.left, by, note))
+        return "done"
+
+    assert isinstance(book, FunctionTool)
+    fields = book.definition.parameters["properties"]
+    stay = fields["stay"]["properties"]
+    null = {"type": "null"}
+    for field in (fields["by"], stay["until"], stay["left"]):
+        assert null in field["anyOf"], field
+    for field in (fields["note"], stay["paid"], stay["since"]):
+        assert "anyOf" not in field, field
+    assert stay["paid"] == {"type": "string", "format": "date", "description": "When"}
+    nulls = {"stay": {"since": None, "until": None, "paid": None, "left": None}, "by": None}
+    for arguments in (nulls, {"stay": {}}):
+        [done] = await outcomes(book, arguments)
+        assert done["result"] == "done", done
+    assert heard == [
+        (None, None, None, None, None),
+        (date(2026, 1, 31), None, UUID(int=0), date(2026, 1, 1), None),
+    ]

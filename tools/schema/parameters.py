@@ -405,11 +405,10 @@ def _type_of(choices: list[Any]) -> str | None:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Leave null out where it is the default: then it says no more than a key that is not there."""
     choices = schema.get("anyOf")
-    if not isinstance(choices, list) or {"type": "null"} not in choices:
+    if not isinstance(choices, list) or schema.get("default", ...) is not None:
         return schema
     rest = [choice for choice in choices if choice != {"type": "null"}]
-    outer = {name: value for name, value in schema.items() if name != "anyOf"}
-    if outer.get("default", ...) is None:
-        del outer["default"]
+    outer = {name: value for name, value in schema.items() if name not in {"anyOf", "default"}}
     return {**rest[0], **outer} if len(rest) == 1 else {**outer, "anyOf": rest}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 
 def model_schema(model: Any, definitions: dict[str, Any], *, is_result: bool) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def _first_problem(error: Any) -> tuple[str, str]:
 
 
 def fields_of(kind: Any) -> Iterator[tuple[str, bool, Any]] | None:
-    """Yield each key that a model knows, whether it is required, and its annotation; `None` if it may take any."""
+    """Yield each key that a model knows, whether null is a value of it, and its annotation; `None` if it may take any."""
     root = sys.modules["pydantic"].RootModel
     if issubclass(kind, root) or kind.model_config.get("extra") == "allow":
         return None
@@ -65,7 +66,14 @@ def fields_of(kind: Any) -> Iterator[tuple[str, bool, Any]] | None:
     if any(not isinstance(alias, str | None) for _, _, aliases in fields for alias in aliases):
         return None
     return (
-        (key, field.is_required(), field.annotation)
+        (key, _has_null(field), field.annotation)
         for name, field, aliases in fields
         for key in {name, *aliases} - {None}
     )
+
+
+def _has_null(field: Any) -> bool:
+    """Return whether null says something else than a key that is not there."""
+    if field.is_required():
+        return True  # the model says what it takes
+    return field.default is not None and NoneType in get_args(field.annotation)

@@ -368,8 +368,8 @@ def _object_shape(
     keys: dict[str, tuple[bool, Any]] = {}
     shape = known[cls] = ObjectShape(keys, tag_field)
     for field in fields:
-        # Null is a value only where the type says so and nothing stands in for it.
-        is_value = field.required and _takes_null(field.type)
+        # Null is a value only where the type says so, and it says more than a key that is not there.
+        is_value = _takes_null(field.type) and (field.required or field.default is not None)
         keys[field.encode_name] = (is_value, shape_of(field.type, known))
     return shape
 
@@ -383,11 +383,11 @@ def _model_shape(cls: Any, known: dict[Any, Shape]) -> Shape | None:
         return None
     keys: dict[str, tuple[bool, Any]] = {}
     shape = known[cls] = ObjectShape(keys)
-    for key, is_required, annotation in fields:
+    for key, is_value, annotation in fields:
         inner = None
         with suppress(TypeError):  # a type that Pydantic alone knows
             inner = shape_of(types.type_info(annotation), known)
-        keys[key] = (is_required, inner)
+        keys[key] = (is_value, inner)
     return shape
 
 
