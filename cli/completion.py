@@ -30,14 +30,18 @@ MAX_OFFERED = 100
 """Values that are offered at most; more would not be read."""
 MAX_SAID_CHARS = 60
 
-_ZSH_END = """
-if [[ $funcstack[1] == (_callboard|_cyclopts_callboard) ]]; then
-  _cyclopts_callboard "$@"
+_ZSH_NAME = "_callboard"
+"""As functions of zsh that complete a command are called, and the files that have them."""
+_ZSH_EARLIER_NAME = "_cyclopts_callboard"
+"""As the parser calls it, and as versions before this one installed it."""
+_ZSH_END = f"""
+if [[ $funcstack[1] == {_ZSH_NAME} ]]; then
+  {_ZSH_NAME} "$@"
 elif (( $+functions[compdef] )); then
-  compdef _cyclopts_callboard callboard
+  compdef {_ZSH_NAME} callboard
 fi
 """
-"""So the printed script also works when it is sourced, and in a file of any of these names in the fpath."""
+"""So the printed script also works when it is sourced, and in a file of this name in the fpath."""
 
 Offer = Iterable[tuple[str, str]]
 Shell = Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell.")]
@@ -55,31 +59,41 @@ def completion(shell: Shell, /, *, install: Install = False) -> int:
     from .app import complete_parser
 
     parser = complete_parser()
+    script = parser.generate_completion(shell=shell)
+    if shell == "zsh":
+        script = script.replace(_ZSH_EARLIER_NAME, _ZSH_NAME) + _ZSH_END
     if install:
         path = parser.install_completion(shell=shell, add_to_startup=shell != "zsh")
         if shell == "zsh":
+            path.unlink()
+            path = path.with_name(_ZSH_NAME)
+            path.write_text(script)
             _start_in_zsh(path)
         sys.stdout.write(f"installed: {safe_line(str(path))}\nIt holds in new shells.\n")
     else:
-        sys.stdout.write(
-            parser.generate_completion(shell=shell) + (_ZSH_END if shell == "zsh" else "")
-        )
+        sys.stdout.write(script)
     return ANSWERED
 
 
 def _start_in_zsh(script: Path) -> None:
     """Have new shells load the script, also where the startup file runs compinit before, or never."""
+    startup = Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc"
+    before = startup.read_text() if startup.exists() else ""
+    lines = _zsh_lines(script)
+    text = before.replace(_zsh_lines(script.with_name(_ZSH_EARLIER_NAME)), "")
+    text = text if lines in text else text + lines
+    if text != before:
+        startup.write_text(text)
+
+
+def _zsh_lines(script: Path) -> str:
     name, folder = script.name, shlex.quote(str(script.parent))
-    lines = f"""
+    return f"""
 # callboard completion
 fpath=({folder} $fpath)
 (( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit -i; }}
 autoload -Uz {name} && compdef {name} callboard
 """
-    startup = Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc"
-    before = startup.read_text() if startup.exists() else ""
-    if lines not in before:
-        startup.write_text(before + lines)
 
 
 # ── what is offered ──────────────────────────────────────────────────────────────────────────────

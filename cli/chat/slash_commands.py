@@ -18,7 +18,7 @@ from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.store.rows import SessionRow
 from ..ask.pending_questions import PendingQuestion
-from ..record_names import MAX_LOOKED_AT, begins, nothing_here, only
+from ..record_names import MAX_LOOKED_AT, MAX_MATCHES, begins, nothing_here, only
 from ..show.ended_calls import output_lines
 from ..show.usage import usage_line
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
@@ -109,12 +109,28 @@ async def find_session(client: Client, name: str, folder: str) -> SessionRow:
         return found[name]
     if not found:
         wanted = name.casefold()
-        found = {row.session_id: row for row in rows if wanted in row.title.casefold()}
+        titled = [row for row in rows if wanted in row.title.casefold()]
+        if len(titled) > 1:
+            raise _in_titles(name, titled)
+        found = {row.session_id: row for row in titled}
     if found:
         return only(found, name, "sessions", field="session")
     if name.startswith("session_"):
         return await client.session(name)
     raise NotFoundError(f"there is no session {name!r}; /sessions lists them")
+
+
+def _in_titles(name: str, rows: list[SessionRow]) -> ValidationError:
+    said = [
+        f"{row.session_id} ({shortened(safe_line(row.title), MAX_TITLE_CHARS)})"
+        for row in rows[:MAX_MATCHES]
+    ]
+    more = f" and {len(rows) - MAX_MATCHES} more" if len(rows) > MAX_MATCHES else ""
+    return ValidationError(
+        f"{name!r} stands in the titles of {len(rows)} sessions: {', '.join(said)}{more}. Write more of one, or "
+        "its id.",
+        field="session",
+    )
 
 
 def _require(chat: Talk, method: str) -> None:

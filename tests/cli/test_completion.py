@@ -115,9 +115,25 @@ def test_zsh_is_offered_what_there_is(
     in_new_shells(home, monkeypatch, "zsh", capsys)
     assert main(["completion", "zsh", "--install"]) == 0  # once more adds nothing
     startup = (home / ".zshrc").read_text()
-    assert startup.count("compdef _cyclopts_callboard callboard") == 1
+    assert startup.count("compdef _callboard callboard") == 1
     (home / ".zshrc").write_text(f"PS1='ready> '\nautoload -Uz compinit && compinit -uD\n{startup}")
     zsh_offers(session_id)
+
+
+def test_what_an_earlier_version_put_into_zsh_is_replaced(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    in_new_shells(home, monkeypatch, "zsh", capsys)
+    startup, script = home / ".zshrc", home / ".zsh" / "completions" / "_callboard"
+    now = startup.read_text()
+    earlier = script.rename(script.with_name("_cyclopts_callboard"))
+    startup.write_text(f"PS1='> '\n{now.replace('_callboard', '_cyclopts_callboard')}\nmine=1\n")
+    assert main(["completion", "zsh", "--install"]) == 0
+    assert str(script) in capsys.readouterr().out
+    assert not earlier.exists()
+    assert "cyclopts_callboard" not in script.read_text() + startup.read_text()
+    assert startup.read_text().startswith("PS1='> '\n")
+    assert "mine=1\n" in startup.read_text()
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh on this machine")

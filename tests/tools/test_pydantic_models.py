@@ -193,7 +193,8 @@ async def test_null_is_offered_and_taken_where_it_says_more_than_a_key_that_is_n
         assert "anyOf" not in field, field
     assert stay["paid"] == {"type": "string", "format": "date", "description": "When"}
     nulls = {"stay": {"since": None, "until": None, "paid": None, "left": None}, "by": None}
-    for arguments in (nulls, {"stay": {}}):
+    calls: list[dict[str, Any]] = [nulls, {"stay": {}}]
+    for arguments in calls:
         [done] = await outcomes(book, arguments)
         assert done["result"] == "done", done
     assert heard == [
