@@ -90,6 +90,7 @@ async def working(runtime: Runtime, also: Iterable[str] = ()) -> set[str]:
     waiting = {question.session_id for question in questions} | {
         row.session_id
         for row in await runtime.store.approvals(state="waiting", limit=MAX_QUESTIONS)
+        if not row.is_deferred  # its turn went on without the answer
     }
     calling: dict[str, set[str]] = {}
     for call in status.calls:

@@ -13,7 +13,9 @@ import trio.testing
 
 import callboard
 from callboard.gateway.lifecycle import drain, working
+from callboard.providers.testing.script import stall
 from callboard.runtime.events import ApprovalAsked, QuestionAsked, TurnEnded
+from callboard.runtime.stream import TextDelta
 
 PATIENCE_SECONDS = 20.0
 LONG_SECONDS = 3600.0
@@ -184,6 +186,30 @@ async def test_a_question_below_a_session_is_no_work_of_that_either(
             await drain(runtime, LONG_SECONDS, trio.Event())
             assert await working(runtime) == set()
             assert len(await questions()) == 1
+
+
+async def test_a_turn_that_goes_on_without_an_answer_works(tmp_path: Path) -> None:
+    """It was taken for one that waits for a person, and cancelled at once; another command's was lost when a run ended."""
+    model = callboard.ScriptedModel(
+        [callboard.reply(calls=[("delete_file", {"path": "a.txt"})]), stall("Well, ")]
+    )
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/a.txt").write_text("a")
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with callboard.open_runtime(
+            model=model, data=tmp_path / "data", workspace=tmp_path / "work", channel=Nobody()
+        ) as runtime:
+            session = await runtime.create_session()
+            async with session.follow() as events:
+                await session.submit("Do it.", unattended="defer")
+                async for event in events:
+                    if isinstance(event, TextDelta):
+                        break
+            [row] = await runtime.approvals()
+            assert (row.state, row.is_deferred) == ("waiting", True)
+            assert await working(runtime) == {session.session_id}
+            await session.cancel()
+            assert await working(runtime) == set()
 
 
 async def test_without_turns_it_is_over_at_once(tmp_path: Path) -> None:
