@@ -64,6 +64,14 @@ async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalR
     return [row for row in waiting if above[row.session_id] and not row.same_as]
 
 
+async def waits_for_person(reader: StoreReader, session_id: str) -> bool:
+    """Return whether a turn, in a session or below it, waits for a person; one with a deferred call goes on without."""
+    asked = await open_questions(reader, session_id)
+    if any(not row.is_deferred for row in asked):
+        return True
+    return bool(await asked_by_models(reader, session_id))
+
+
 async def running_below(reader: StoreReader, session_id: str) -> int:
     """Return how many detached sessions run below one; each answer comes as an input."""
     suspended = {turn.session_id for turn in await reader.open_turns() if turn.is_suspended}

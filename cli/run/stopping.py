@@ -21,7 +21,7 @@ from ...tools.processes.process_tree import end_descendants
 from ..ask.terminal_channel import TerminalChannel
 from ..exit_codes import FAILED, INTERRUPTED
 from ..terminal.output import Output
-from .pending import open_questions
+from .pending import waits_for_person
 
 if TYPE_CHECKING:  # whichever the run works with is imported when it opens
     from ...embedding.turn import Turn
@@ -127,7 +127,7 @@ class EarlyEnd:
             return
         if (place := self.place) is not None and self.session_id:
             has_others = place.door is not None and await place.door.at_work()
-            if not has_others and await open_questions(place.store, self.session_id):
+            if not has_others and await waits_for_person(place.store, self.session_id):
                 self._exit_at_once()  # as that process was: what waits for a person is on record
         await self.stop("the process that the shell waits for has ended", FAILED)
 

@@ -276,6 +276,25 @@ async def test_a_first_process_that_is_killed_ends_the_turn_and_nothing_of_other
     assert sorted(await command.outcomes()) == ["cancelled", "cancelled"]
 
 
+ASK = ("ask_user", {"question": "Which door?"})
+
+
+async def test_a_question_of_a_model_outlives_a_kill_of_the_first_process(command: Command) -> None:
+    """As one about a call does; it was cancelled, and nobody could answer it any more."""
+    async with open_scripted_server([reply(calls=[ASK]), reply("The left one.")]) as server:
+        async with command.at_terminal("run", *at(server), "Go") as first:
+            await first.expect("Which door?")
+            pid = daemon_of(command).pid
+            first.process.kill()
+            await until_gone(pid)
+        async with command.at_terminal("run", "--continue", *at(server)) as again:
+            await again.expect("Which door?")
+            await again.expect("your answer:")
+            await again.type("left\n")
+            assert await again.end() == 0
+    assert await command.outcomes() == ["answered"]
+
+
 AWAY = ("delegate", {"kind": "worker", "task": "Look around.", "wait": False})
 
 
