@@ -155,7 +155,12 @@ async def test_nothing_of_the_earlier_configuration_is_left(tmp_path: Path) -> N
             environ={"HOME": str(tmp_path)},
             on_approval="deny",
         ) as runtime,
-        open_gateway(runtime, before.server, tmp_path / "data") as gateway,
+        open_gateway(
+            runtime,
+            before.server,
+            tmp_path / "data",
+            listeners=await trio.open_tcp_listeners(0, host="127.0.0.1"),
+        ) as gateway,
     ):
         daemon = gateway.daemon
         daemon.configuration = Configuration(lambda: load_settings(file), (file,))
