@@ -16,6 +16,7 @@ SECTIONS = {
 }
 PRINTS = {
     "A system prompt, and agents of your own": r"list\.txt",
+    "What your program gives its tools": r'Three\.\n\{"status":"success","result":3\}',
     "A session again": r"user What time is it in Tokyo\?\n(.*\n)*\['What time is it in Tokyo\?'\]",
     "An approval with other arguments": r'It is gone\.\n\{"path":"old\.txt"\} success',
     "An answer in a form of yours": r"\ATrue \['fast'\]\n\Z",
