@@ -28,7 +28,7 @@ from .agui.routes import agui_routes
 from .connection.method_table import MethodTable
 from .console.logins import ConsoleAccess
 from .console.pages import ConsolePages
-from .door.authentication import watch_credentials
+from .door.authentication import state_of, watch_credentials
 from .door.exchange import Route
 from .door.monitoring import plain_routes
 from .door.rules import LOCAL_NAMES, DoorRules, door_rules
@@ -139,6 +139,15 @@ async def open_gateway(
             feeds.start_soon(
                 restart_on_crash, "the watch of the tokens", watch, name="watch of the tokens"
             )
+            if (node := host.plan.node) is not None:
+                from .door.shared_tokens import SharedTokens  # here: most daemons are alone
+
+                tokens = SharedTokens(
+                    node, daemon.credentials, state_of, lambda: daemon.tokens_changed.set()
+                )
+                feeds.start_soon(
+                    restart_on_crash, "the tokens of the cluster", tokens.run, name="shared tokens"
+                )
             acceptor = await connections.start(_accept, server, listeners, connections)
             try:
                 yield Gateway(daemon, turns, port, stopped)

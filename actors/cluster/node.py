@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -15,7 +15,7 @@ from ...runtime.cluster.lease import LEASE_SECONDS, QUIET_SECONDS
 from ...runtime.cluster.membership import Claims, Members, Membership
 from ...runtime.cluster.nodes import Joining, Owner, Term
 from ...runtime.cluster.placement import rank
-from ...runtime.cluster.registry import GRANTS, LATE_MS, NODES, Database, Registry
+from ...runtime.cluster.registry import GRANTS, LATE_MS, NODES, TOKENS, Database, Registry
 from ...runtime.errors import CallboardError, ConflictError, NodeFenced, NotFoundError, StorageError
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
@@ -59,6 +59,7 @@ class ClusterNode:
 
     Attributes:
         take_over: Recovers sessions that this node has claimed, as after a crash, and notes them by `own`.
+        tokens_changed: Set when another node may have changed the tokens; who acts on it puts a new one there.
         reload_grants: Reads what people allowed to be remembered, once another node may have changed that.
         lost: Called when the lease ends without word from the database: what acts must stop.
         away_since: The wall clock's time in seconds since when the database does not answer; `None` while it does.
@@ -90,6 +91,7 @@ class ClusterNode:
         self._beating = trio.CapacityLimiter(1)
         self.node_id = joining.node_id
         self.take_over: Callable[[Sequence[str]], Awaitable[None]] = _nobody
+        self.tokens_changed = trio.Event()
         self.reload_grants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.lost: Callable[[], None] = _nothing
         self.away_since: float | None = None
@@ -158,6 +160,14 @@ class ClusterNode:
         """Tell all nodes what is settled of schedules; see `Registry.settle`."""
         await self._in_thread(partial(self._registry.settle, entries), self._one)
 
+    async def tokens(self) -> dict[str, str]:
+        """Return the credentials of the cluster; see `Registry.tokens`."""
+        return await self._in_thread(self._registry.tokens, self._one)
+
+    async def change_tokens(self, new: Mapping[str, str], revoked: Collection[str]) -> None:
+        """Add credentials for all nodes, and revoke others; see `Registry.change_tokens`."""
+        await self._in_thread(partial(self._registry.change_tokens, new, revoked), self._one)
+
     def place_for(self, key: str) -> int:
         """Return how many live nodes come before this one for what one of them is to do."""
         return rank(self.node_id, key, self.members.live.keys())
@@ -225,6 +235,8 @@ class ClusterNode:
                 )
                 if GRANTS in changed:
                     self._grants_changed.set()
+                if TOKENS in changed:
+                    self.tokens_changed.set()
                 if NODES in changed:
                     await self._in_thread(self._membership.look, self._beating)
                     self._heard()

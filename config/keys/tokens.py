@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -173,6 +173,23 @@ class Credentials:
             return tuple(each for each in present if each is not gone)
 
         self._change(leave, by)
+
+    def merge(self, new: Iterable[Credential], revoked: Collection[str]) -> None:
+        """Take over what other nodes of a cluster did: add credentials, and end those of some digests.
+
+        A name that another token has here gets a part of the digest behind it.
+        """
+
+        def change(present: tuple[Credential, ...]) -> tuple[Credential, ...]:
+            kept = [each for each in present if each.digest not in revoked]
+            for each in new:
+                if all(other.digest != each.digest for other in kept):
+                    is_taken = any(other.name == each.name for other in kept)
+                    name = f"{each.name[:55]}-{each.digest[:8]}" if is_taken else each.name
+                    kept.append(msgspec.structs.replace(each, name=name))
+            return tuple(kept)
+
+        self._change(change, None)
 
     def _change(
         self,

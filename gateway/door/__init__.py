@@ -19,7 +19,7 @@ A refusal is a short HTTP answer whose text says what to do.
 
 Begin with `server`, which is these steps, and `exchange`, which is what a route sees. `http` speaks
     HTTP/1.1; `rules` decides 3 and the handshake; `authentication` decides who a token is, and ends
-    connections whose token was revoked; `rate_limits` counts connections and wrong tokens by address;
+    connections whose token was revoked; `shared_tokens` keeps the tokens of all nodes of a cluster the same; `rate_limits` counts connections and wrong tokens by address;
     `comments` keeps silent streams alive; `descriptors` says how many connections fit; `monitoring` writes the plain routes and the metrics;
     `not_ready` answers while the runtime opens.
 Comes in: accepted TCP streams.

@@ -138,9 +138,10 @@ async def watch_credentials(daemon: DaemonState) -> None:
     seen: object = None
     known: dict[str, Credential] | None = None
     while True:
+        changed = daemon.tokens_changed = trio.Event()
         # Taken before the file is read: a connection may come in by a later version of the file.
         connections = [each for each in daemon.connections if each.credential.name != LOCAL_NAME]
-        state = _state_of(path)
+        state = state_of(path)
         if state != seen:
             try:
                 listed = await trio.to_thread.run_sync(daemon.credentials.list)
@@ -156,7 +157,8 @@ async def watch_credentials(daemon: DaemonState) -> None:
             for scope, credential in list(daemon.exchanges.items()):
                 if known.get(credential.digest) != credential and credential.name != LOCAL_NAME:
                     scope.cancel(reason="its token is gone, or has other rights now")
-        await trio.sleep(LOOK_SECONDS)
+        with trio.move_on_after(LOOK_SECONDS):
+            await changed.wait()
 
 
 def _end_stale(connections: list[OpenConnection], known: dict[str, Credential]) -> None:
@@ -169,7 +171,7 @@ def _end_stale(connections: list[OpenConnection], known: dict[str, Credential]) 
             connection.close(RULES_BROKEN, "its token has other rights now", at_once=True)
 
 
-def _state_of(path: Path) -> object:
+def state_of(path: Path) -> object:
     """Return a value that changes when the file does."""
     try:
         found = os.stat(path)

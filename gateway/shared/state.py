@@ -103,6 +103,7 @@ class DaemonState:
         runtime: What clients control.
         settings: How the door is kept.
         credentials: Who may come in.
+        tokens_changed: Set when the file of the credentials was changed just now: it is looked at again at once.
         feeds: Events of single sessions, for subscribers.
         topics: Events of all sessions by topic, for subscribers.
         webhooks: What tells other systems of events.
@@ -143,6 +144,7 @@ class DaemonState:
         self.runtime = runtime
         self.settings = settings
         self.credentials = credentials
+        self.tokens_changed = trio.Event()
         self.feeds = feeds
         self.topics = topics
         self.folders = folders

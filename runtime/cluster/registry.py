@@ -14,7 +14,7 @@ database of its own, with a clock of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -28,9 +28,9 @@ from .placement import slot_of
 MAX_CLAIM = 64
 """Sessions in one claim: each is recovered then, some tens of milliseconds of work, and others may help meanwhile."""
 
-NODES, GRANTS = "nodes", "grants"
-ALL = frozenset({NODES, GRANTS})
-"""What the database tells all nodes of when it has changed: the nodes, and what people allowed to be remembered."""
+NODES, GRANTS, TOKENS = "nodes", "grants", "tokens"
+ALL = frozenset({NODES, GRANTS, TOKENS})
+"""What the database tells all nodes of when it has changed: nodes, what people allowed to be remembered, tokens."""
 
 LEASE_MS = int(LEASE_SECONDS * 1000)
 UP = "state in ('live', 'draining')"
@@ -344,6 +344,23 @@ class Registry:
                 f"update owners set term = 0 where {listed} and node_id = ? and term = ?", values
             )
             self._tell_change(life.node_id)
+
+    # ── tokens ───────────────────────────────────────────────────────────────────────────────────
+
+    def tokens(self) -> dict[str, str]:
+        """Return the credentials of the cluster as JSON, by the digest of the token; a revoked one is empty."""
+        return dict(self._rows("select digest, credential from tokens"))
+
+    def change_tokens(self, new: Mapping[str, str], revoked: Collection[str]) -> None:
+        """Add credentials, unless they were revoked once, and revoke others."""
+        with self._database.transaction():
+            for digest, credential in sorted(new.items()):
+                sql = "insert into tokens values (?, ?) on conflict do nothing"
+                self._rows(sql, (digest, credential))
+            if revoked:
+                listed = self._sql.listed("digest")
+                values = (self._database.list_value(list(revoked)),)
+                self._rows(f"update tokens set credential = '' where {listed}", values)
 
     # ── schedules ────────────────────────────────────────────────────────────────────────────────
 

@@ -319,10 +319,18 @@ create table schedule_times (name text primary key, until_ms bigint not null, en
 """
 """Nodes hear of each change of the grants, in its own transaction; and which times of schedules are settled."""
 
+TOKENS = """
+create table tokens (digest text primary key, credential text not null);
+create trigger tokens_told after insert or update or delete on tokens
+  for each statement execute function callboard_tell('tokens');
+"""
+"""The tokens of a cluster by their digests; of a revoked one the rest is empty, and the row stays."""
+
 MIGRATIONS: tuple[str, ...] = (
     _first(),
     _TEXT_COLUMN.sub(_COLLATED, CLUSTER),
     _TEXT_COLUMN.sub(_COLLATED, TOLD),
+    _TEXT_COLUMN.sub(_COLLATED, TOKENS),
 )
 """Step N brings a database from version N-1 to N."""
 
