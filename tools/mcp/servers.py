@@ -401,7 +401,11 @@ class McpServers:
         before, known.state = known.state, state
         if before.listed != state.listed:
             self._offer(known.settings.name)
-        elif (before.state, before.prompts) != (state.state, state.prompts):
+        elif (before.state, before.problem, before.prompts) != (
+            state.state,
+            state.problem,
+            state.prompts,
+        ):
             self._tell()
 
     def _offer(self, name: str) -> None:

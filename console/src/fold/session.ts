@@ -337,8 +337,8 @@ export class Session {
           cachedTokens: event.usage?.cached_tokens ?? null,
           durationMs: event.duration_ms ?? 0,
           stopReason: event.incomplete ? "incomplete" : (event.stop_reason ?? ""),
-          inputTokens: event.usage?.input_tokens ?? 0,
-          outputTokens: event.usage?.output_tokens ?? 0,
+          inputTokens: event.usage?.input_tokens ?? null,
+          outputTokens: event.usage?.output_tokens ?? null,
         });
         return;
       }
@@ -382,12 +382,12 @@ export class Session {
       }
       case "approval_asked":
         this.asked.set(event.call_id, event.approval_id);
-        this.#status(event.call_id, "waiting");
+        this.#judged(event.call_id, "waiting", event.arguments);
         return;
       case "approval_answered":
         if (this.asked.get(event.call_id) === event.approval_id) this.asked.delete(event.call_id);
-        this.#touch(`call:${event.call_id}`);
-        if (event.decision === "allow") this.#status(event.call_id, "pending");
+        // The arguments of a denial were a person's wish; the call keeps its own.
+        this.#judged(event.call_id, "pending", event.decision === "deny" ? null : event.arguments);
         return;
       case "question_asked":
         this.questions.set(event.question_id, { ...event, session_id: this.id } as Question);
@@ -440,6 +440,14 @@ export class Session {
     this.outputs.clear();
     this.retry = null;
     this.questions.clear();
+  }
+
+  /** Take what is said of a call that has not begun: a deferred one stays that, and one that was changed has other arguments. */
+  #judged(callId: string, status: string, input: string | null | undefined): void {
+    this.revision += 1;
+    const call = this.#at.get(`call:${callId}`);
+    if (call === undefined || !["pending", "waiting", "deferred"].includes(call.status)) return;
+    Object.assign(call, { status: call.status === "deferred" ? call.status : status, input: input ?? call.input, stamp: call.stamp + 1 });
   }
 
   #status(callId: string, status: string): void {

@@ -23,10 +23,16 @@ const rowsOf = (rows: MessageRow[]) => rows.map((row) => ({ ...rowOf(row), durat
 
 describe("the fold of events", () => {
   it("has cases to prove it", () => {
-    expect(cases.sessions.length).toBeGreaterThanOrEqual(60);
+    expect(cases.sessions.length).toBeGreaterThanOrEqual(300);
     expect(cases.live.length).toBeGreaterThanOrEqual(240);
     const types = new Set(cases.sessions.flatMap((each) => each.updates.map((update) => update.event.type)));
-    for (const each of ["turn_set_aside", "messages_deleted", "changes_undone", "approval_asked", "title_set", "attempt_charged"]) expect(types).toContain(each);
+    const wanted = ["turn_set_aside", "messages_deleted", "changes_undone", "approval_asked", "title_set", "attempt_charged", "attempt_failed"];
+    for (const each of [...wanted, "call_deferred", "history_compacted", "question_answered", "child_asks", "message_sent"]) expect(types).toContain(each);
+    const all = cases.sessions.flatMap((each) => each.updates.map((update) => update.event));
+    expect(all.some((each) => each.type === "approval_answered" && each.decision === "deny")).toBe(true);
+    expect(all.some((each) => each.type === "approval_answered" && each.arguments != null)).toBe(true);
+    expect(all.some((each) => each.type === "session_created" && each.parent_id != null)).toBe(true);
+    expect(all.some((each) => each.type === "message_completed" && each.incomplete === true)).toBe(true);
   });
 
   it.each(cases.sessions.map((each, at) => [at, each] as const))("comes to the messages of the record, session %i", (_, each) => {

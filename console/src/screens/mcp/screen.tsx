@@ -7,7 +7,7 @@ import { Menu, type Choice } from "../../parts/menu";
 import { Empty, Facts, Loaded, Mark, Page, PageHead, RowOf, Rows, Section } from "../../parts/page";
 import { FieldError } from "../../parts/refusal";
 import { shown } from "../../parts/text";
-import { done, useWatch } from "../../parts/watch";
+import { done } from "../../parts/watch";
 import type { McpDraft, McpRow, McpSettings } from "../../protocol";
 import * as app from "../../store/app";
 import { useResource } from "../../store/lists";
@@ -47,7 +47,6 @@ function Marks({ row }: { row: McpRow }) {
 function All() {
   const text = its.value;
   const resource = useResource(() => app.link.request("mcp/list", {}), ["tools"]);
-  useWatch(resource.again);
   return (
     <>
       <PageHead lead={text.lead}>
@@ -81,7 +80,6 @@ function One({ name }: { name: string }) {
   const resource = useResource(() => app.link.request("mcp/get", { name }), ["tools"]);
   const [offer, setOffer] = useState<Offer | null>(null);
   const [isBusy, setBusy] = useState(false);
-  useWatch(() => offer === null && resource.again());
   const review = async () => {
     setBusy(true);
     await done(async () => setOffer(await look(name, null)));
