@@ -142,6 +142,8 @@ async def test_what_an_editor_keeps_running_has_no_parser_of_command_lines() -> 
         "apsw",
         "httpx",
         "callboard.cli.app",
+        "callboard.runtime.messages",
+        "callboard.runtime.backup.session_file",
     }
 
 

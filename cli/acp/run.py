@@ -5,6 +5,7 @@ a daemon that runs, or one of the command's own ──► client ──► bridg
 
 from __future__ import annotations
 
+import ctypes  # as Trio does
 import os
 import signal
 import sys
@@ -98,7 +99,17 @@ def serve_editor(agent: str, config: Path | None, data: Path | None) -> int:
         from ..sharing.forked_daemon import fork_daemon  # mostly, where one runs, it stays
 
         background = fork_daemon(own)
+    _return_memory()
     return trio.run(_serve, own, background, agent)
+
+
+def _return_memory() -> None:
+    """Give the system what importing needed and left: the editor keeps this process for hours.
+
+    A megabyte of it, where the C library can (glibc).
+    """
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 async def _serve(own: OwnRuntime, background: Background | None, agent: str) -> int:

@@ -20,13 +20,13 @@ from ...providers.catalog.book import ProviderBook
 from ...providers.catalog.cache import ModelCache
 from ...providers.catalog.catalog import ModelSelection
 from ...providers.catalog.known import KNOWN
-from ...providers.catalog.services import ModelList, ModelServices, ModelSource, OfferedModel
+from ...providers.catalog.services import ModelServices
 from ...providers.catalog.table import REHEARSAL
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import CallboardError, NetworkError
 from ...runtime.http.client import open_http_client
 from ...runtime.identity import now_ms
-from ...runtime.wire.providers import ProviderRow
+from ...runtime.wire.providers import ModelList, ModelSource, OfferedModel, ProviderRow
 from ..backend import connected, serving_daemon
 from ..exit_codes import ANSWERED
 from ..hints import runnable

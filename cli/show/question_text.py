@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...config.policy.grant_binding import binding_of
 from ...runtime.definitions import Binding
-from ...runtime.messages import ApprovalRequest
 from ..terminal.escaping import exact, safe_line
 from ..terminal.style import Style, counted
+
+if TYPE_CHECKING:
+    from ...runtime.messages import ApprovalRequest
 
 ANSWERED_BY = "terminal"
 """The name that the record has for a person at a terminal."""

@@ -14,7 +14,6 @@ from ...embedding.runtime import Runtime, data_of, host_of, lend, wish_of
 from ...providers.catalog.book import ProviderBook
 from ...providers.catalog.connection_test import ConnectionReport
 from ...providers.catalog.rows import provider_rows
-from ...providers.catalog.services import ModelList
 from ...providers.recording import RECORDINGS, open_recorder
 from ...runtime.errors import CallboardError, ConflictError, PermissionRefused
 from ...runtime.kernel.live_lists import ListName
@@ -75,13 +74,13 @@ async def test_provider(caller: Caller, params: wire.TryProvider) -> ConnectionR
 
 
 @methods.add("model/list", Role.OBSERVER, is_slow=True)
-async def list_models(caller: Caller, params: wire.ListModels) -> ModelList:
+async def list_models(caller: Caller, params: wire.ListModels) -> wire.ModelList:
     """Return the models that a provider listed last."""
     return await caller.runtime.list_models(params.provider)
 
 
 @methods.add("model/refresh", Role.OPERATOR, is_slow=True)
-async def refresh_models(caller: Caller, params: wire.ListModels) -> ModelList:
+async def refresh_models(caller: Caller, params: wire.ListModels) -> wire.ModelList:
     """Ask a provider for its models."""
     found = await caller.runtime.list_models(params.provider, refresh=True)
     host_of(caller.runtime).lists.changed(ListName.MODELS)

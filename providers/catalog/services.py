@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -12,6 +11,7 @@ from ...runtime.definitions import ThinkingEffort
 from ...runtime.errors import CallboardError, DeadlineError, StorageError, ValidationError
 from ...runtime.history import Input, Round
 from ...runtime.http.client import HttpClient
+from ...runtime.wire.providers import ModelList, ModelSource, OfferedModel
 from ..provider import Endpoint, ListedModel, ModelRequest, ModelTarget
 from .cache import CachedList, ModelCache
 from .catalog import ModelSelection, endpoint_of, find_provider
@@ -23,55 +23,6 @@ from .table import REHEARSAL
 
 LIST_SECONDS = 10.0
 """Limit for all pages of a list; as long as a connection test."""
-
-
-class ModelSource(enum.StrEnum):
-    """Where an offered model is known from."""
-
-    LISTED = "listed"
-    """Its provider lists it."""
-    KNOWN = "known"
-    """callboard's own table has it."""
-    MANUAL = "manual"
-    """The configuration names it."""
-    BUILT_IN = "built_in"
-    """It is the rehearsal model."""
-
-
-class OfferedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that can be chosen.
-
-    Attributes:
-        choice: `PROVIDER/MODEL`.
-        title: Its name for people; may be empty.
-        context_tokens: Size of its context window, if known.
-        max_output_tokens: Longest answer, if known.
-        source: Where it is known from.
-    """
-
-    choice: str
-    title: str = ""
-    context_tokens: int | None = None
-    max_output_tokens: int | None = None
-    source: ModelSource
-
-
-class ModelList(msgspec.Struct, frozen=True, kw_only=True):
-    """The list of models of a provider.
-
-    Attributes:
-        provider: Its name.
-        models: First those of the configuration, then the provider's in its own order.
-        listed_at_ms: When the provider sent its list, in Unix milliseconds; `None` if it did not.
-        is_cached: Whether the list comes from the cache.
-        problem: Why the provider could not be asked now, or its list not be cached; else empty.
-    """
-
-    provider: str
-    models: tuple[OfferedModel, ...]
-    listed_at_ms: int | None = None
-    is_cached: bool = False
-    problem: str = ""
 
 
 class ModelServices:

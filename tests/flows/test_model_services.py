@@ -18,7 +18,7 @@ from callboard.providers.catalog.cache import FOLDER_NAME, ModelCache
 from callboard.providers.catalog.catalog import ModelSelection, resolve_model
 from callboard.providers.catalog.completion import MAX_TEXT_CHARS
 from callboard.providers.catalog.known import KNOWN, KNOWN_MODELS
-from callboard.providers.catalog.services import ModelList, ModelServices, ModelSource
+from callboard.providers.catalog.services import ModelServices
 from callboard.providers.provider import ListedModel, ModelTarget
 from callboard.providers.testing.script import fail, reply
 from callboard.runtime.errors import (
@@ -31,6 +31,7 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.http.client import open_http_client
+from callboard.runtime.wire.providers import ModelList, ModelSource
 from support.providers.model_pages import CHAT, MODEL, TEXT, WIRES, Wire, refusal, wish_for
 from support.web.web_server import Answer, WebServer, open_web_server, page
 

@@ -17,14 +17,13 @@ from callboard.client.client import Client
 from callboard.embedding.agents import RuntimeAgents
 from callboard.embedding.settable import RuntimeSettings
 from callboard.gateway.methods.all import all_methods
-from callboard.providers.catalog.services import ModelList, OfferedModel
 from callboard.runtime.definitions import ToolDefinition
 from callboard.runtime.events import CallFinished
 from callboard.runtime.kernel.live_lists import ListName
 from callboard.runtime.store.rows import MessageRow, SessionRow
 from callboard.runtime.turns.called_tool import CalledTool
 from callboard.runtime.wire.agents import AgentRow
-from callboard.runtime.wire.providers import ProviderRow, SelectedModel
+from callboard.runtime.wire.providers import ModelList, OfferedModel, ProviderRow, SelectedModel
 
 METHODS: dict[str, tuple[str, str]] = {
     "AgentRepository.getAllAgents": ("agent/list", "agents.list"),
@@ -175,9 +174,9 @@ INSIDE = {
     "ToolCallStatus.SUCCESS": "runtime.definitions:CallStatus.SUCCESS",
     "ToolCallStatus.ERROR": "runtime.definitions:CallStatus.ERROR",
     "ToolCallStatus.TIMEOUT": "runtime.definitions:CallStatus.TIMEOUT",
-    "ModelSource.DYNAMIC": "providers.catalog.services:ModelSource.LISTED",
-    "ModelSource.PRESET": "providers.catalog.services:ModelSource.KNOWN",
-    "ModelSource.MANUAL": "providers.catalog.services:ModelSource.MANUAL",
+    "ModelSource.DYNAMIC": "runtime.wire.providers:ModelSource.LISTED",
+    "ModelSource.PRESET": "runtime.wire.providers:ModelSource.KNOWN",
+    "ModelSource.MANUAL": "runtime.wire.providers:ModelSource.MANUAL",
     "ErrorCode.NETWORK_ERROR": "runtime.errors:NetworkError",
     "ErrorCode.AUTH_ERROR": "runtime.errors:AuthError",
     "ErrorCode.TIMEOUT_ERROR": "runtime.errors:DeadlineError",

@@ -9,12 +9,12 @@ import pytest
 from callboard.config.keys.store import open_key_store
 from callboard.config.settings import ProviderSettings, Settings
 from callboard.providers.catalog.connection_test import ConnectionReport
-from callboard.providers.catalog.services import ModelList
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
 from callboard.runtime.wire.fields import Nothing
 from callboard.runtime.wire.providers import (
     KeyStored,
     ListModels,
+    ModelList,
     ProviderRow,
     Providers,
     SelectedModel,

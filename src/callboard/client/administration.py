@@ -70,7 +70,6 @@ if TYPE_CHECKING:  # what a request needs of these is imported when it is made
     from ..config.prices import PriceRow
     from ..config.setting_rows import SettingRow
     from ..providers.catalog.connection_test import ConnectionReport
-    from ..providers.catalog.services import ModelList
     from ..runtime.hooks.hook import Hook
     from ..runtime.schedules.schedule import Schedule
     from ..tools.skills.book import SkillText
@@ -437,12 +436,10 @@ class ClientProviders(_Requests):
 class ClientModels(_Requests):
     """`Client.models`: which models there are, and which is the default."""
 
-    async def list(self, provider: str, *, refresh: bool = False) -> ModelList:
+    async def list(self, provider: str, *, refresh: bool = False) -> wire.ModelList:
         """Return the models that a provider listed last; with `refresh`, ask it again."""
-        from ..providers.catalog.services import ModelList
-
         method = "model/refresh" if refresh else "model/list"
-        return await self._client.request(method, wire.ListModels(provider), ModelList)
+        return await self._client.request(method, wire.ListModels(provider), wire.ModelList)
 
     async def default(self) -> wire.SelectedModel:
         """Return the model that answers when nothing else names one, and why."""

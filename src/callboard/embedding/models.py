@@ -21,7 +21,8 @@ from .host import Host
 
 if TYPE_CHECKING:
     from ..providers.catalog.connection_test import ConnectionReport
-    from ..providers.catalog.services import ModelList, ModelServices
+    from ..providers.catalog.services import ModelServices
+    from ..runtime.wire.providers import ModelList
 
 PROBE_SECONDS = 2.0
 """How long a server on this machine may take to list its models before it counts as absent."""
