@@ -30,6 +30,8 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_REQUESTS = 64
 """Requests of the editor at work at once: prompts of as many sessions as anybody has open."""
 CHUNK_BYTES = 64 * 1024
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What reading of JSON raises: texts are looked at when what they stand in is decoded, and not before."""
 
 logger = redacting_logger(__name__)
 
@@ -186,7 +188,7 @@ class EditorConnection:
         except msgspec.ValidationError as error:
             said = f"no message of JSON-RPC 2.0: {error}"
             self._fail(_id_of(line), Fault(INVALID_REQUEST, said))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             self._fail(None, Fault(PARSE_ERROR, f"not JSON: {error}"))
         else:
             self._take(message)
@@ -223,12 +225,12 @@ class EditorConnection:
         if isinstance(message.result, msgspec.UnsetType):
             said = b"" if isinstance(message.error, msgspec.UnsetType) else bytes(message.error)
             asked.answer = EditorRefused(
-                f"the editor answered with an error: {said[:500].decode()}"
+                f"the editor answered with an error: {said[:500].decode(errors='replace')}"
             )
         else:
             try:
                 asked.answer = asked.decoder.decode(message.result)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except UNREADABLE as error:
                 asked.answer = EditorRefused(f"the editor's answer can't be read: {error}")
         asked.is_answered.set()
 
@@ -302,7 +304,7 @@ def _id_of(line: bytes) -> Id:
     """Return the id of what is no request, so that who waits for its answer gets one."""
     try:
         return msgspec.json.decode(line, type=_Numbered).id
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 
@@ -310,7 +312,7 @@ def read_params(params: msgspec.Raw, kind: type[Result]) -> Result:
     """Return the parameters of a message; raise `RequestFailed` for others."""
     try:
         return msgspec.json.decode(params, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RequestFailed(INVALID_PARAMS, str(error)) from error
 
 

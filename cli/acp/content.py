@@ -14,7 +14,7 @@ from ...runtime.identity import TraceContext
 from ...runtime.wire.rpc import INVALID_PARAMS
 from . import wire
 from .calls import file_of_uri, file_text, is_within
-from .connection import RequestFailed
+from .connection import UNREADABLE, RequestFailed
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 """A file that an editor sends along; a larger one is read from the disk by its path."""
@@ -51,7 +51,7 @@ def trace_of(meta: msgspec.Raw) -> TraceContext | None:
     """Return where the editor stands in a trace; what is no such place is left out."""
     try:
         return msgspec.json.decode(meta, type=TraceContext)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 
