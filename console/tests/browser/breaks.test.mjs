@@ -1,7 +1,7 @@
 // What a page shows when its daemon is killed, its login ends, or the record is another one: nothing is lost, and nothing is said twice.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { axe, beginAgain, composer, kill, opened, picture, say, token } from "./people.mjs?peer=kept";
+import { axe, beginAgain, composer, kill, onItsData, opened, picture, say, token } from "./people.mjs?peer=kept";
 
 const user = (page, text) => page.locator(".message.user").filter({ hasText: text });
 /** What a browser says of its own accord when nobody answers. */
@@ -101,4 +101,75 @@ test("what breaks the policy of the page, leaves it or fails in it fails a test"
     assert.ok(bad.length > 0, String(breakIt));
     await assert.rejects(close());
   }
+});
+
+test("an input that waits for its turn is taken back in another tab", async () => {
+  const { page, close } = await opened();
+  await say(page, "slow one");
+  await page.getByText("I begin, and never end.").waitFor();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.getByText("I begin, and never end.").waitFor();
+  await say(page, "second thought");
+  await page.getByText("waits for its turn").waitFor();
+  await other.getByRole("button", { name: "Take back" }).click();
+  for (const each of [page, other]) await each.getByText("waits for its turn").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Stop" }).waitFor({ state: "detached" });
+  // The control: what is not taken back is answered.
+  await say(page, "third thought");
+  await other.getByText("You said: third thought").waitFor();
+  assert.equal(await page.getByText("You said: second thought").count(), 0);
+  await close();
+});
+
+test("a record that comes from a backup is another one, which is said and read from its beginning", async () => {
+  const { page, bad, close } = await opened();
+  await say(page, "kept in the backup");
+  await page.getByText("You said: kept in the backup").waitFor();
+  await kill();
+  onItsData("write_backup, data, data.parent / 'saved.db'");
+  await beginAgain();
+  await page.getByText("connected", { exact: true }).waitFor();
+  await say(page, "after the backup");
+  await page.getByText("You said: after the backup").waitFor();
+  await kill();
+  onItsData("restore_backup, data, data.parent / 'saved.db'");
+  await beginAgain();
+  await page.getByText("The daemon's record is another one now").waitFor();
+  await page.getByText("You said: kept in the backup").waitFor();
+  assert.equal(await page.getByText("after the backup").count(), 0);
+  await say(page, "and it goes on");
+  await page.getByText("You said: and it goes on").waitFor();
+  forgive(bad);
+  await close();
+});
+
+test("a token that is replaced ends the logins that were made with it, and no others", async () => {
+  const mine = await opened();
+  const { page, bad, close } = await opened({}, { isLoggedIn: false });
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await composer(page).waitFor();
+  await say(page, "before it is replaced");
+  await page.getByText("You said: before it is replaced").waitFor();
+  await mine.page.goto(`${new URL(mine.page.url()).origin}/#/settings`);
+  await mine.page.getByRole("button", { name: /test/ }).first().click();
+  await mine.page.getByRole("menuitem", { name: "Replace by a new one" }).click();
+  await mine.page.getByRole("dialog").getByRole("button", { name: "Replace by a new one" }).click();
+  const fresh = mine.page.locator("pre[aria-label*=test]");
+  await fresh.waitFor();
+  const other = (await fresh.innerText()).trim();
+  await page.getByText("The login of this browser has ended.").waitFor();
+  assert.equal(await page.getByText("before it is replaced").count(), 0);
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.locator(".problem, [role=alert]").first().waitFor();
+  await page.getByLabel("Token").fill(other);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByText("You said: before it is replaced").waitFor();
+  forgive(bad);
+  await close();
+  forgive(mine.bad);
+  await mine.close();
 });

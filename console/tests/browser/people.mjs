@@ -1,6 +1,6 @@
 // A real daemon whose model follows a script, and browsers of people who come to it. Who imports this has both until its tests end.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -34,6 +34,12 @@ export async function kill() {
   const ended = once(peer, "exit");
   peer.kill("SIGKILL");
   await ended;
+}
+/** Back the `data` of a daemon of `?peer=kept` up, or restore it, while none runs: a function with its arguments. */
+export function onItsData(call) {
+  const code = `import trio\nfrom pathlib import Path\nfrom callboard.runtime.backup.backup import restore_backup, write_backup\ndata = Path(${JSON.stringify(join(kept[0], "data"))})\ntrio.run(trio.to_thread.run_sync, ${call})`;
+  const { status, stderr } = spawnSync(python, ["-c", code], { cwd: folder, encoding: "utf8" });
+  assert.equal(status, 0, stderr);
 }
 export async function beginAgain() {
   kept.splice(1, 2, new URL(first).port, token);

@@ -4,10 +4,14 @@ import { lastTurn, itemsOf } from "../../src/fold/view";
 import { LiveAnswer } from "../../src/fold/live";
 import { Session, type Update } from "../../src/fold/session";
 import { clock, dollars, duration, moment, near, percent, short, whole } from "../../src/parts/amounts";
+import { Link } from "../../src/link";
 import { isClosed } from "../../src/parts/blocks";
 import { csvOf } from "../../src/parts/csv";
 import { refusal, FieldError } from "../../src/parts/refusal";
 import { seconds } from "../../src/parts/text";
+import { writtenOf } from "../../src/screens/schedules/draft";
+import { sourcesOf } from "../../src/screens/tools/sources";
+import { ceiling, daysOf } from "../../src/screens/usage/days";
 import { Drafts } from "../../src/store/drafts";
 import { language } from "../../src/store/settings";
 
@@ -139,5 +143,157 @@ describe("the list of a session", () => {
     expect(again({ type: "agent_switched", agent: "x" })).toBeNull();
     expect(again()).toBeNull();
     expect(lastTurn(session(), [{ kind: "head" }])).toBeNull();
+  });
+});
+
+describe("a session, event by event", () => {
+  let seq = 0;
+  const take = (its: Session, ...events: object[]) => {
+    for (const event of events) its.update({ session_id: "s", seq: ++seq, at_ms: 0, event } as Update);
+    return its;
+  };
+  const row = (id: string, position: number, more: object = {}) => ({ message_id: id, session_id: "s", position, type: "assistant", content: "Yes.", created_at_ms: 0, ...more });
+
+  it("has files, a plan, notes and what is set aside, and what no page knew before", () => {
+    const its = take(
+      new Session("s"),
+      { type: "input_accepted", input_id: "i", text: "Go.", source: "deferred", attachments: [{ media_type: "image/png" }, { name: "a.txt", media_type: "text/plain" }] },
+      { type: "turn_started", turn_id: "t", input_ids: ["i"] },
+      { type: "plan_set", items: [{ text: "look" }, { text: "write", status: "done" }] },
+      { type: "model_switched", provider: "p", model: "m", reason: "it is busy" },
+      { type: "answer_rejected", problem: "no JSON" },
+      { type: "turn_suspended", turn_id: "t" },
+      { type: "turn_resumed", turn_id: "t" },
+      { type: "input_accepted", input_id: "j", text: "More." },
+      { type: "input_accepted", input_id: "k", text: "Less." },
+      { type: "input_delivered", input_id: "j" },
+      { type: "input_cancelled", input_id: "k" },
+      { type: "call_started", turn_id: "t", call_id: "unknown" },
+      { type: "approval_asked", call_id: "unknown", approval_id: "a" },
+      { type: "approval_answered", call_id: "unknown", approval_id: "b", decision: "allow" },
+      { type: "messages_deleted", message_ids: ["j", "none"] },
+      { type: "something_new" },
+    );
+    expect(its.files.get("i")).toEqual([{ name: "", type: "image/png" }, { name: "a.txt", type: "text/plain" }]);
+    expect(its.plan).toEqual([{ text: "look", status: "pending" }, { text: "write", status: "done" }]);
+    expect(its.rows.map((each) => [each.kind, each.content])).toEqual([["system", "Go."], ["system", "Model: p/m, because: it is busy"], ["system", "The answer was not taken: no JSON"], ["user", ""], ["user", "Less."]]);
+    expect([its.turnId, its.waiting.size, its.unknown]).toEqual(["t", 0, 1]);
+    take(its, { type: "turn_ended", turn_id: "t", outcome: "failed" });
+    expect(its.rows.at(-1)).toMatchObject({ kind: "error", content: "failed" });
+  });
+
+  it("has what calls below it did as lines of the call that waits for them", () => {
+    const its = take(
+      new Session("s"),
+      { type: "call_proposed", turn_id: "t", call_id: "c", name: "delegate", arguments: "{}" },
+      { type: "child_call", call_id: "c", name: "read_file", state: "started" },
+      { type: "child_call", call_id: "c", name: "read_file", subject: "a.md", state: "finished", status: "success" },
+      { type: "child_call", call_id: "c", name: "look", state: "finished", status: "error", depth: 2 },
+    );
+    expect(its.outputs.get("c")).toBe("✓ read_file  a.md\n  ✗ look");
+  });
+
+  it("takes what is under way from a snapshot, and gives way to the record", () => {
+    const its = new Session("s");
+    const answer = { type: "stream_batch", stream_id: "x", offset: 0, events: [{ type: "text_delta", text: "Yes" }] };
+    its.snapshot({ session_id: "s", seq: 3, answer, outputs: [{ call_id: "c", text: "line" }] } as never);
+    expect([its.live.text, its.outputs.get("c"), its.seq]).toEqual(["Yes", "line", 3]);
+    its.takePage([row("m", 1, { type: "user" }), row("n", 2)] as never);
+    expect(its.live.isThere).toBe(false);
+    its.takePage([row("n", 2, { content: "Yes, so.", type: "something" })] as never);
+    expect(its.get("n")).toMatchObject({ content: "Yes, so.", kind: "system", stamp: 2 });
+    its.snapshot({ session_id: "s", seq: 1 } as never);
+    expect([its.live.isThere, its.outputs.size, its.seq]).toEqual([false, 0, 3]);
+  });
+
+  it("says again what waits only when that is something else", () => {
+    const its = take(new Session("s"), { type: "call_proposed", turn_id: "t", call_id: "c", name: "ask_user", arguments: "{}" });
+    const question = (id: string) => ({ question_id: id, session_id: "s", question: "Which?" }) as never;
+    const before = its.revision;
+    its.asksAre([]);
+    expect(its.revision).toBe(before);
+    its.asksAre([question("q")]);
+    const then = its.revision;
+    its.asksAre([question("q")]);
+    expect(its.revision).toBe(then);
+    its.asksAre([question("r")]);
+    expect([...its.questions.keys()]).toEqual(["r"]);
+    its.ask("c", "a");
+    const asked = its.revision;
+    its.ask("c", "a");
+    expect([its.revision, its.asked.get("c")]).toEqual([asked, "a"]);
+    const list = itemsOf(take(its, { type: "call_finished", turn_id: "t", call_id: "d", name: "look", status: "success", result: "{}" }));
+    expect(list.map((each) => each.kind)).toEqual(["calls", "calls", "question"]);
+  });
+});
+
+describe("the link, when what it waits for comes late", () => {
+  it("does what the state is then, and nothing for a connection that is no more", async () => {
+    const sockets: Record<string, any>[] = [];
+    let isReady: (ready: boolean) => void = () => undefined;
+    const timers: (() => void)[] = [];
+    const link = new Link({
+      open: () => {
+        const socket = { sent: [] as { id: number }[], onopen: null, onmessage: null, onclose: null, send: (text: string) => void socket.sent.push(JSON.parse(text)), close: () => undefined };
+        sockets.push(socket);
+        return socket as never;
+      },
+      isReady: () => new Promise((resolve) => (isReady = resolve)),
+      clock: { now: () => 0, after: (_, run) => (timers.push(run), () => undefined) },
+    });
+    const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
+    link.start();
+    const [first] = sockets;
+    link.start(); // another one
+    first!.onopen?.();
+    first!.onmessage?.({ data: "{}" });
+    first!.onclose?.({ code: 1006, reason: "" });
+    expect(link.state.value.kind).toBe("connecting");
+    const second = sockets[1]!;
+    second.onclose({ code: 1006, reason: "" });
+    link.stop();
+    isReady(true);
+    await settle();
+    expect(link.state.value.kind).toBe("idle");
+    // A greeting that is refused for another reason is tried again.
+    link.start();
+    const third = sockets[2]!;
+    third.onopen();
+    third.onmessage({ data: JSON.stringify({ id: 999, result: {} }) });
+    third.onmessage({ data: JSON.stringify({ result: {} }) });
+    third.onmessage({ data: JSON.stringify({ method: "runtime/stopping", params: {} }) });
+    third.onmessage({ data: JSON.stringify({ id: third.sent.at(-1).id, error: { code: -1, message: "not now" } }) });
+    await settle();
+    expect(link.state.value.kind).toBe("waiting");
+    timers.at(-1)!();
+    expect(sockets.length).toBe(4);
+    const fourth = sockets[3]!;
+    fourth.onopen();
+    link.stop();
+    await settle();
+    expect(link.state.value.kind).toBe("idle");
+  });
+});
+
+describe("what screens list", () => {
+  it("has tools by their source, also of plug-ins and of servers that are no more", () => {
+    const tool = (name: string, source?: string) => ({ name, description: "Does it.", ...(source === undefined ? {} : { source }) }) as never;
+    const found = sourcesOf([tool("b__one", "b"), tool("z", "plug"), tool("a", ""), tool("y", "alpha"), tool("a__x"), tool("c")], new Set(["a"]), " ");
+    expect(found.map((each) => [each.kind, each.name, each.tools.length])).toEqual([["builtin", "", 2], ["plugin", "alpha", 1], ["plugin", "b", 1], ["plugin", "plug", 1], ["mcp", "a", 1]]);
+    expect(sourcesOf([tool("one"), tool("two")], new Set(), "TWO")[0]?.tools.length).toBe(1);
+  });
+
+  it("has days without a sum, and sums without a number", () => {
+    const sums = [{ name: "2026-01-01", cost: null }, { name: "2026-01-03", input_tokens: 5, cached_tokens: 2, output_tokens: 1 }] as never;
+    expect(daysOf(sums, "tokens", "", "2026-01-03").map((day) => day.values)).toEqual([[0, 0, 0], [0, 0, 0], [3, 2, 1]]);
+    expect(daysOf(sums, "cost", "2025-12-31", "2026-01-04").map((day) => day.values)).toEqual([[0], [0], [0], [0], [0]]);
+    expect([ceiling([]), ceiling([{ name: "", values: [7] }]), ceiling([{ name: "", values: [9.9999995] }])]).toEqual([1, 8, 10]);
+  });
+
+  it("has schedules as they are written, with what an empty form begins with", () => {
+    expect(writtenOf(null, "UTC")).toMatchObject({ kind: "cron", when: "0 9 * * 1-5", zone: "UTC", agent: "general", session: "new" });
+    expect(writtenOf({ name: "n", prompt: "p", every: "2h" } as never, "UTC")).toMatchObject({ kind: "every", when: "2h" });
+    expect(writtenOf({ name: "n", prompt: "p", at: "09:00", zone: "Asia/Tokyo", agent: "a", workspace: "/w", session: "s", missed: "skip", overlap: "queue", unattended: "deny" } as never, "UTC")).toMatchObject({ kind: "at", zone: "Asia/Tokyo", workspace: "/w" });
+    expect(writtenOf({ name: "n", prompt: "p" } as never, "UTC")).toMatchObject({ kind: "cron", when: "" });
   });
 });

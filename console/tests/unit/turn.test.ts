@@ -167,3 +167,57 @@ describe("what is in view", () => {
     expect(moved(all, all, 1)).toBeNull();
   });
 });
+
+describe("a turn of which the record is sparse", () => {
+  it("says what waited, was broken off, summed up, put off and asked, and nothing of what it does not know", () => {
+    const events = [
+      input(0),
+      [0, { type: "input_delivered", input_id: "unknown" }],
+      started(10),
+      [20, { type: "attempt_charged", provider: "p", model: "m" }],
+      [30, { type: "history_compacted", provider: "p", model: "m", summary: "So far.", why_left_out: "" }],
+      [35, { type: "history_compacted", provider: "p", model: "m", summary: "", why_left_out: "It was too long." }],
+      [40, { type: "model_switched", provider: "q", model: "n", reason: "busy" }],
+      answer(60, "m1", { duration_ms: 0, first_ms: 0, stop_reason: "", parts: [] }),
+      [60, { type: "model_switched", provider: "q", model: "o", reason: "busy" }],
+      proposed(60, "c"),
+      [61, { type: "question_asked", question_id: "q1", call_id: "c", question: "Which?" }],
+      [62, { type: "question_asked", question_id: "q2", call_id: "none", question: "Who?" }],
+      [70, { type: "question_answered", question_id: "q1", answered_by: "ada", answer: "This." }],
+      [71, { type: "question_answered", question_id: "q2", answered_by: "", answer: "" }],
+      [72, { type: "question_answered", question_id: "unknown", answered_by: "ada", answer: "" }],
+      [80, { type: "approval_answered", approval_id: "unknown", call_id: "c", decision: "allow", answered_by: "ada" }],
+      begun(85, "late"),
+      asked(86, "later"),
+      [87, { type: "approval_answered", approval_id: "a-later", call_id: "later", decision: "deny", answered_by: "", reason: "No." }],
+      [88, { type: "call_deferred", call_id: "c", result: "" }],
+      [89, { type: "call_deferred", call_id: "none", result: "" }],
+      [90, { type: "call_finished", call_id: "last", name: "look", status: "success", result: "", display: "Looked.", duration_ms: 5 }],
+      [91, { type: "turn_resumed" }],
+      [92, { type: "turn_suspended" }],
+      [99, { type: "turn_resumed" }],
+      answer(120, "m2", { incomplete: true }),
+      [121, { type: "something_new" }],
+      [130, { type: "turn_ended", outcome: "failed", message: "It is ill." }],
+    ] as const;
+    const turn = turnOf(record(events as never));
+    expect(named(turn.rows, "summary:5")?.about).toBe("So far.");
+    expect(named(turn.rows, "summary:6")?.about).toBe("It was too long.");
+    expect(named(turn.rows, "model:m1")).toMatchObject({ state: "done", first: null, about: "" });
+    expect(parts(named(turn.rows, "model:m2"))).toEqual([["failed", 20, 120]]);
+    expect(named(turn.rows, "question:q1")).toMatchObject({ state: "answered", about: "ada" });
+    expect(named(turn.rows, "question:q2")).toMatchObject({ state: "ended", about: "Who?" });
+    expect(named(turn.rows, "approval:a-later")).toMatchObject({ state: "deny", about: "No." });
+    expect(named(turn.rows, "call:c")?.state).toBe("deferred");
+    expect(named(turn.rows, "call:last")).toMatchObject({ state: "success", about: "Looked." });
+    expect(parts(named(turn.rows, "pause:24"))).toEqual([["wait", 92, 99]]);
+  });
+
+  it("is nothing where there is nothing, and goes on where nobody said that it is over", () => {
+    const none = turnOf(record([], { now_ms: 7, is_over: false }));
+    expect([none.rows.length, none.from, none.to]).toEqual([0, 7, 8]); // a picture has a width
+    expect(turnOf(record([], { now_ms: 7, is_over: true })).to).toBe(8);
+    const waiting = turnOf(record([started(0), [10, { type: "attempt_failed", provider: "p", model: "m", message: "busy", wait_seconds: 60, attempt: 1 }]] as never, { now_ms: 500 }));
+    expect(named(waiting.rows, "model:now")).toBeUndefined();
+  });
+});
