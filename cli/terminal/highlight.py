@@ -18,6 +18,7 @@ MAX_LINE_CHARS = 500
 
 # None is lost on a black, a white or a tinted background: some show the plain blue or the grey as nothing.
 _KEYWORD, _NAME, _STRING, _NUMBER, _COMMENT = "35", "94", "36", "94", "3"
+_DELETED, _INSERTED = "31", "32"  # as in the preview of a change
 _OPEN, _CLOSE = "/*", "*/"
 
 
@@ -74,6 +75,8 @@ def _codes(kind: Any) -> str:
         (Token.Name.Class, _NAME),
         (Token.Name.Tag, _NAME),
         (Token.Name.Decorator, _NAME),
+        (Token.Generic.Deleted, _DELETED),
+        (Token.Generic.Inserted, _INSERTED),
     ):
         if kind in family:
             return codes

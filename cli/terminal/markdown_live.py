@@ -39,7 +39,8 @@ _MAY_BE_BLOCK = re.compile(r"\s*([-*+_>#`~\d.) ]|\[[ xX]?\]?)*$")
 _TAB = "    "
 _RULE_COLUMNS = 40
 _HEADING_CODES = "1;4"
-_FRAME = "90"
+_FRAME = "2"
+"""Dim, since the grey is the background itself in some themes, and a quotation must be seen as one."""
 
 
 class _Block(msgspec.Struct, frozen=True):

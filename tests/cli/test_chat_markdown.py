@@ -109,8 +109,8 @@ def test_marks_are_colours_and_other_stars_are_stars() -> None:
         "\x1b[1;4mHead\x1b[0m\n"
         "\x1b[1mbold\x1b[0m \x1b[3mem\x1b[0m \x1b[9mno\x1b[0m 2 ** 3 a**b f_o_o \x1b[36mx **y**\x1b[0m"
         " **open \x1b[4ma\x1b[0m (http://b)\n"
-        "\x1b[90m╭─ py\x1b[0m\n**code**\n\x1b[90m╰─\x1b[0m\n"
-        "\x1b[90m│ \x1b[0m\x1b[3msaid\x1b[0m\n*as is* - [x]\n☑ done\n"
+        "\x1b[2m╭─ py\x1b[0m\n**code**\n\x1b[2m╰─\x1b[0m\n"
+        "\x1b[2m│ \x1b[0m\x1b[3msaid\x1b[0m\n*as is* - [x]\n☑ done\n"
     )
 
 
@@ -136,11 +136,11 @@ def test_bars_that_are_no_table_are_text() -> None:
 def test_code_is_coloured_line_by_line() -> None:
     text = '```python\ndef f():\n    """One\n\n    two."""\n    return 1\n```\n'
     assert shown([text], colours=True) == (
-        "\x1b[90m╭─ python\x1b[0m\n"
+        "\x1b[2m╭─ python\x1b[0m\n"
         "\x1b[35mdef\x1b[0m \x1b[94mf\x1b[0m():\n"
         '    \x1b[36m"""One\x1b[0m\n\n\x1b[36m    two."""\x1b[0m\n'
         "    \x1b[35mreturn\x1b[0m \x1b[94m1\x1b[0m\n"
-        "\x1b[90m╰─\x1b[0m\n\n"
+        "\x1b[2m╰─\x1b[0m\n\n"
     )
 
 
@@ -213,4 +213,11 @@ def test_code_can_be_read_on_every_background() -> None:
     code = next(row for row in text.splitlines() if "why" in row)
     codes = {*re.findall(r"\x1b\[(\d+)m", code)}
     assert len(codes) > 2
+    quoted = shown(["> so they said\n\n```\nx\n```\n"], colours=True)
+    codes |= {*re.findall(r"\x1b\[(\d+)m", quoted)}
     assert not codes & {"30", "34", "37", "90", "97"}
+
+
+def test_a_change_in_an_answer_has_the_colours_of_a_change() -> None:
+    text = shown(["```diff\n-old\n+new\n same\n```\n"], colours=True)
+    assert "\x1b[31m-old\x1b[0m\n\x1b[32m+new\x1b[0m\n same\n" in text
