@@ -286,6 +286,7 @@ ALONE: dict[str, str] = {
         tools/schema/validation: MAX_DISPLAY_BYTES MAX_DISPLAY_CHARACTERS MAX_NOTED
         tools/search/search_files: MAX_SHOWN_CHARACTERS
         tools/skills/shelf: MAX_LISTED_FILES
+        tools/undo/previews: MAX_COMPARED_BYTES MAX_LINE_CHARS MAX_SHOWN_FILES MAX_SHOWN_LINES
         tools/undo/recorded_files: MAX_TOLD
         tools/undo/undo: MAX_TOLD
         tools/web/fetch: MAX_TITLE_CHARS

@@ -120,7 +120,7 @@ class Undoing:
         undo = Undo(row.workspace, self._forbidden, self._versions.log)
         if dry_run:
             plan, programs = await self._plan(undo, tree, call_id, force)
-            return undo.report(plan, "", programs, self._running_in(tree))
+            return await run_read(undo.report, plan, "", programs, self._running_in(tree))
         async with self._whole_workspace(row.workspace):
             tree = await self._idle_tree(session_id)
             plan, programs = await self._plan(undo, tree, call_id, force)

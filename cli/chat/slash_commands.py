@@ -20,6 +20,7 @@ from ...runtime.store.rows import SessionRow
 from ..ask.pending_questions import PendingQuestion
 from ..record_names import MAX_LOOKED_AT, MAX_MATCHES, begins, nothing_here, only
 from ..show.ended_calls import output_lines
+from ..show.undone_files import undone_lines
 from ..show.usage import usage_line
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import counted, minute
@@ -411,7 +412,8 @@ async def _undo(chat: Talk, argument: str) -> None:
         origin = (await chat.client.session(view.session_id)).forked_from
         where = f" It is a copy: earlier changes are taken back in {origin}, by /switch and /undo"
         raise NotFoundError(f"{nothing}{where if origin else ''}")
-    chat.say("\n".join(_undo_lines(foreseen)) or "  no file changes")
+    inside = [f"  {line}" for line in undone_lines(foreseen.files, chat.style)]
+    chat.say("\n".join([*_undo_lines(foreseen), *inside]) or "  no file changes")
     if not foreseen.lines:
         return
     if foreseen.left:

@@ -39,9 +39,14 @@ async def watch_connection(
         away: What is said first.
         gives_up: Where nobody sits: says what to do, when nothing is waited for any longer.
     """
-    lost, is_said = 0.0, False
+    from ...client.client import link_of  # here: whoever has a client has imported it
+
+    link, lost, is_said = link_of(client), 0.0, False
     while True:
-        await trio.sleep(LOOK_SECONDS)
+        if is_said:  # what is back is said at once: an answer comes right behind it
+            await link.wait_back(LOOK_SECONDS)
+        else:
+            await trio.sleep(LOOK_SECONDS)
         lost = 0.0 if client.is_connected else lost + LOOK_SECONDS
         if lost >= LOST_SECONDS and not is_said:
             notice(away)
@@ -49,9 +54,7 @@ async def watch_connection(
             notice(AGAIN)
         is_said = lost >= LOST_SECONDS
         if gives_up is not None and lost >= PATIENCE_SECONDS:
-            from ...client.client import link_of  # here: whoever has a client has imported it
-
-            link_of(client).give_up(
+            link.give_up(
                 NetworkError(
                     f"the daemon has been away for {PATIENCE_SECONDS:g} seconds, and nobody sits here to wait longer; {gives_up()}"
                 )

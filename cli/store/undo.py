@@ -25,12 +25,13 @@ from ..hints import command_line
 from ..parameters import Data, Json, Yes, data_path, offered
 from ..record_names import begins, find_session, folder_here, folders_of, only
 from ..show.sessions import open_record
+from ..show.undone_files import undone_lines
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, short_path
 from ..terminal.json_lines import json_line
 from ..terminal.keyboard import agrees
 from ..terminal.listing import write_list
-from ..terminal.style import counted, minute
+from ..terminal.style import counted, minute, style_of
 
 MAX_SHOWN_PATHS = 3
 """Paths of a call in a list; the others are counted."""
@@ -209,6 +210,9 @@ def _show(row: SessionRow, report: UndoReport, *, json: bool, is_done: bool) -> 
         sys.stdout.write(f"{safe_line(line)}\n")
     for line in report.left:
         sys.stdout.write(f"left as it is: {safe_line(line)}\n")
+    if sys.stdout.isatty():
+        for line in undone_lines(report.files, style_of(sys.stdout)):
+            sys.stdout.write(f"{line}\n")
     _show_programs(report.programs)
     for line in report.running:
         sys.stdout.write(f"still runs, and may write to these files: {safe_line(line)}\n")

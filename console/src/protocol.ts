@@ -1764,6 +1764,7 @@ lines: string[]
 left?: string[]
 programs?: string[]
 running?: string[]
+files?: UndoneFile[]
 }
 }
 "session/changes": {
@@ -3480,6 +3481,17 @@ began_at_ms?: number
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "UndoneFile".
+ */
+export interface UndoneFile {
+path: string
+added: number
+removed: number
+diff?: string[]
+more?: number
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
  * via the `definition` "ChangedCall".
  */
 export interface ChangedCall {
@@ -3676,4 +3688,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: bff36df38506737b04e99655da767b4fd3aa7655893a325eceec44a6639321e6
+// Of the schema: ed02816b511026ec6f5f31b92c3545b47bfe89bedd54bf47e69c502bde577386

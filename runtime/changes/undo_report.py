@@ -29,6 +29,24 @@ class ChangedCall(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str = ""
 
 
+class UndoneFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What an undoing would change inside a text file.
+
+    Attributes:
+        path: Relative to the workspace.
+        added: Lines that it gets.
+        removed: Lines that it loses.
+        diff: The first lines of a unified diff, from how the file is now.
+        more: How many lines follow.
+    """
+
+    path: str
+    added: int
+    removed: int
+    diff: tuple[str, ...] = ()
+    more: int = 0
+
+
 class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
     """What an undoing did, or would do.
 
@@ -39,6 +57,7 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
         left: What was left as it is, with why.
         programs: What programs of these calls changed and can't be undone, call by call.
         running: Background programs of the session that may write to these files.
+        files: Of a dry run, what would change inside the first text files.
     """
 
     undo_id: str
@@ -47,6 +66,7 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     running: tuple[str, ...] = ()
+    files: tuple[UndoneFile, ...] = ()
 
 
 MAX_PATHS = 100

@@ -182,6 +182,9 @@ async def test_commands_show_and_change_sessions(command: Command) -> None:
         await answer(terminal, "y")
         await terminal.expect("answered")
         await say(terminal, "/undo")
+        await terminal.expect("a.txt  +1 -1")
+        await terminal.expect("-new")
+        await terminal.expect("+old")
         await terminal.expect("Undo this? [y/N]")
         await terminal.type("y\n")
         await terminal.expect("undone: 1 path")
@@ -201,6 +204,20 @@ async def test_commands_show_and_change_sessions(command: Command) -> None:
             await terminal.expect(shown)
         await say(terminal, "/quit")
         assert await terminal.end() == 0
+
+
+async def test_switch_says_in_which_titles_a_word_stands(command: Command) -> None:
+    async with command.open_runtime([]) as runtime:
+        for title in ("Lisbon", "Green tea", "Tea in Lisbon"):
+            session = await runtime.create_session()
+            await session.rename(title)
+    async with scripted(command), chatting(command) as terminal:
+        await say(terminal, "/switch tea")
+        await terminal.expect("'tea' stands in the titles of 2 sessions: session_")
+        await terminal.expect("(Green tea)")
+        await say(terminal, "/switch green")
+        await terminal.expect("Green tea")
+        await leave(terminal)
 
 
 async def test_a_session_that_is_not_there_is_an_error(command: Command) -> None:
@@ -291,9 +308,12 @@ async def test_a_chat_outlives_its_daemon(command: Command) -> None:
             await prompt(terminal, "One")
             daemon.send_signal(signal.SIGTERM)
         await terminal.expect("the daemon is away")
+        await say(terminal, "Two")
+        await terminal.expect("this waits for the daemon: Two")
         async with serving(command):
-            await terminal.expect("connected again")
-            await prompt(terminal, "Two", "  After.\n")
+            await terminal.expect("connected again")  # before the answer, which comes at once
+            await terminal.expect("  After.\n")
+            await terminal.expect("answered")
             await leave(terminal)
     assert terminal.seen.count("  Before.\n") == 1
 

@@ -156,3 +156,38 @@ async def test_a_list_says_what_programs_changed_that_can_not_be_undone(tmp_path
     assert by_program.startswith("can't be undone, a program did it: call_")
     assert "(run_code): created by-program" in by_program
     assert len((await command("undo", "last", "--list", "--json")).lines) == 1
+
+
+async def test_a_person_sees_what_would_change_inside_of_files_before_they_agree(
+    tmp_path: Path,
+) -> None:
+    lines = "".join(f"{number}\n" for number in range(30))
+    calls = (
+        ("write_file", {"path": "a.txt", "content": "f\x1b[31mrst\nmore\n"}),
+        ("write_file", {"path": "a.txt", "content": "third"}),
+        ("write_file", {"path": "long.txt", "content": lines}),
+        ("write_file", {"path": "bytes.bin", "content": "AAEC/w==", "encoding": "base64"}),
+    )
+    command = await changed(tmp_path, *calls)
+    foreseen = await command("undo", "last", "--dry-run", "--json")
+    [report] = foreseen.lines
+    files = {each["path"]: each for each in report["files"]}
+    assert set(files) == {"a.txt", "long.txt"}
+    assert (files["a.txt"]["added"], files["a.txt"]["removed"]) == (
+        1,
+        1,
+    )  # what comes of all in the end
+    assert "-third" in files["a.txt"]["diff"]
+    assert "+first" in files["a.txt"]["diff"]
+    assert (files["long.txt"]["added"], files["long.txt"]["removed"]) == (0, 30)
+    assert len(files["long.txt"]["diff"]) + files["long.txt"]["more"] >= 31
+    async with command.at_terminal("undo", "last") as terminal:
+        await terminal.expect("long.txt  +0 -30")
+        await terminal.expect("19 more lines")
+        await terminal.expect("a.txt  +1 -1")
+        await terminal.expect("-third")
+        await terminal.expect("+first")
+        await terminal.expect("[y/N]")
+        await terminal.type("y\n")
+        assert await terminal.end() == 0
+    assert contents(command) == {"a.txt": "first"}

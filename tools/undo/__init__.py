@@ -8,7 +8,8 @@ was changed since stops it. While it works, each step is recorded in the same lo
 interrupts can be run again, and a finished one can be undone.
 
 Begin with `undo`: it chooses the changes and carries a plan out. `plan` decides what happens to each
-path, `file_states` reads a path and keeps its content, `recorded_files` is the handle of a call.
+path, `file_states` reads a path and keeps its content, `previews` says what would change inside of
+texts, `recorded_files` is the handle of a call.
 Comes in: the changes of `runtime.changes.version_log`, a workspace, a person's choice of call.
 Goes out: `UndoPlan`, `UndoReport`, `ChangedCall`; files, put back.
 Owns: nothing; the log belongs to the session's `VersionLog`.

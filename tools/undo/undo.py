@@ -26,7 +26,7 @@ from ...runtime.changes.file_versions import (
     PathStep,
     path_names,
 )
-from ...runtime.changes.undo_report import MAX_PATHS, ChangedCall, UndoReport
+from ...runtime.changes.undo_report import MAX_PATHS, ChangedCall, UndoneFile, UndoReport
 from ...runtime.changes.version_log import VersionLog
 from ...runtime.errors import ConflictError, NotFoundError
 from ...runtime.identity import new_id, now_ms
@@ -98,7 +98,13 @@ class Undo:
     def report(
         self, plan: UndoPlan, undo_id: str, programs: list[str], running: tuple[str, ...] = ()
     ) -> UndoReport:
-        """Return what a plan does, in words."""
+        """Return what a plan does, in words; of one that is not done yet, also inside of files."""
+        files: tuple[UndoneFile, ...] = ()
+        if not undo_id:
+            from .previews import undone_files  # here: few undos are looked at first
+
+            with open_workspace(self._workspace, forbidden=self._forbidden) as workspace:
+                files = undone_files(workspace.resolver, plan, self._log)
         calls = dict.fromkeys(reversal.change.call_id for reversal in plan.reversals)
         return UndoReport(
             undo_id=undo_id,
@@ -107,6 +113,7 @@ class Undo:
             left=tuple(map(str, plan.problems)),
             programs=tuple(programs),
             running=running,
+            files=files,
         )
 
 

@@ -416,6 +416,13 @@ class Link:
         """Wait until there is a connection for a request; raises as `request` when none comes."""
         await self._wait_there(method, trio.current_time() + AWAY_SECONDS, None)
 
+    async def wait_back(self, seconds: float) -> None:
+        """Wait so long, or until there is a connection."""
+        with trio.move_on_after(seconds):
+            await self._there.wait()
+            if not self.is_connected:
+                await trio.sleep_forever()
+
     async def _wait_there(
         self, method: str, deadline: float, refused: OverloadedError | None
     ) -> None:
