@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import ClassVar, Literal
 
 NetworkStage = Literal["name", "connect", "tls", "http"]
-OverloadKind = Literal["stopping"]
+OverloadKind = Literal["stopping", "taken"]
 ConflictKind = Literal[
     "answered", "expired", "grant", "scope", "seq", "key", "told", "state", "owner"
 ]
@@ -190,7 +190,8 @@ class OverloadedError(CallboardError):
     """A limit was reached; the same request may succeed a little later.
 
     Attributes:
-        kind: `stopping` if the daemon stops and will accept the request after its restart; else `None`.
+        kind: `stopping` if the daemon stops and will accept the request after its restart, `taken` if another command
+            works in the session; else `None`.
     """
 
     type = "overloaded"

@@ -121,7 +121,9 @@ class LocalPlace:
 
     async def get_session(self, session_id: str) -> Session:
         """See `Runtime.get_session`."""
-        return self._given(await self._runtime.get_session(session_id))
+        session = await self._runtime.get_session(session_id)
+        await self.door.wait_free(session_id)
+        return self._given(session)
 
     def call(
         self, session_id: str, calls: tuple[GivenCall, ...], budget: Budget | None
@@ -136,7 +138,10 @@ class LocalPlace:
 
     def leave(self) -> None:
         """Note that nothing of the run goes on here: what does is of others."""
-        host_of(self._runtime).given_options.pop(self._session_id, None)
+        host, session_id = host_of(self._runtime), self._session_id
+        if host.given_options.get(session_id) is self._options:
+            del host.given_options[session_id]
+            host.channels.take_back(session_id)
 
     def _given(self, session: Session) -> Session:
         host = host_of(self._runtime)

@@ -31,8 +31,9 @@ KEYS = frozenset({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU})
 """What stops a process at the wish of its terminal. SIGSTOP is between the run's process and whoever sent it."""
 AT_ONCE = frozenset({signal.SIGQUIT, signal.SIGTSTP})
 """What the run leaves to the system, so that it is passed on as it is."""
-SAME_SECONDS = 0.1
-"""Time in which a signal that comes twice is one: `timeout` sends it to the process, and to its group."""
+SAME_SECONDS = 0.5
+"""Time in which a signal that comes twice is one: `timeout` sends it to the process, and to its group, and a busy
+machine is late with the second. What a person types twice comes from the terminal, and to the run itself."""
 
 
 def fork_run() -> Shell | None:

@@ -39,8 +39,9 @@ GRACE_SECONDS = 2.0
 END_SECONDS = 1.0
 """Time to see the programs gone that a second signal kills."""
 
-SAME_SECONDS = 0.1
-"""Time in which a signal that was passed on, and comes by itself, is one: `timeout` sends it in both ways."""
+SAME_SECONDS = 0.5
+"""Time in which a signal that was passed on, and comes by itself, is one: `timeout` sends it in both ways, and a busy
+machine is late with one of them."""
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 import msgspec
+import trio
 
 from ...client.client import Client, link_of
 from ...config.settings import Settings
@@ -21,6 +22,9 @@ from ...runtime.wire.daemon import Reloaded
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import LendModel, SelectedModel
 from ...runtime.wire.sessions import GiveOptions
+
+LOOK_SECONDS = 0.1
+"""Time between two looks whether a session is free for this command."""
 
 
 async def read_rules(client: Client) -> None:
@@ -73,8 +77,19 @@ class Lender:
         self._lent(await self._client.request("model/lend", self._wish, SelectedModel))
 
     async def give(self, given: GiveOptions) -> None:
-        """Give the turns of a session options, as long as this command is there."""
-        await self._client.request("session/give_options", given, Nothing)
+        """Give the turns of a session options, as long as this command is there; wait for another that works in it."""
+        is_said = False
+        while True:
+            try:
+                await self._client.request("session/give_options", given, Nothing)
+                break
+            except OverloadedError as error:
+                if error.kind != "taken":
+                    raise
+                if not is_said:
+                    self._notice(f"{error}; this one waits until that has ended")
+                is_said = True
+            await trio.sleep(LOOK_SECONDS)
         self._given[given.session_id] = given
 
     def _lent(self, model: SelectedModel) -> None:

@@ -101,6 +101,10 @@ class Subscriptions:
         self._check_open()
         self._at_end[name] = action
 
+    def has_at_end(self, name: str) -> bool:
+        """Whether an action of this name is done when the connection ends."""
+        return name in self._at_end
+
     def end(self) -> None:
         """End all subscriptions, and refuse new ones."""
         self._is_ended = True

@@ -290,7 +290,8 @@ async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
     """Give the turns of a session options, for commands of the daemon's own user.
 
     They hold while the connection lasts, and after it until somebody prompts the session: the command may
-    come back, and what goes on meanwhile must not run by laxer ones.
+    come back, and what goes on meanwhile must not run by laxer ones. As long as one command works in a session, no other
+    gives it options: its turn would have them, and lose its people.
     """
     daemon, session_id = caller.daemon, params.session_id
     if not daemon.is_local(caller.credential):
@@ -303,6 +304,10 @@ async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
     host = host_of(caller.runtime)
     check_turn_options(host, params.options)
     given = host.given_options
+
+    is_own = caller.subscriptions.has_at_end(session_id)
+    if session_id in given and session_id not in daemon.left_options and not is_own:
+        raise OverloadedError(f"another command works in {session_id}", kind="taken")
 
     def leave() -> None:
         if given.get(session_id) is params.options:
