@@ -238,6 +238,8 @@ class _DaemonRun:
                 self._plan.tell_ready(self._url, partial(self._daemon.console.link, self._url))
                 self._supervisor.ready(f"serves at {self._url}")
                 await self._gateway.stopped.wait()
+                if node is not None:
+                    await node.begin_leaving()
                 seconds = self._daemon.settings.drain_seconds
                 logger.info("stopping; turns have %g s to end", seconds)
                 self._supervisor.stopping(seconds + END_SECONDS)

@@ -27,6 +27,9 @@ AGAIN_SECONDS = 0.1
 JOIN_SECONDS = LEASE_SECONDS + 1.0
 """A node that was killed has its name back when the lease of its last life has run out."""
 
+LEAVE_SECONDS = 5.0
+"""Who asks for a session of a node that is ending waits so long for its end, which takes a second or two."""
+
 _Result = TypeVar("_Result")
 
 
@@ -132,7 +135,7 @@ class ClusterNode:
         life = self.life
         if life is None:
             raise NodeFenced("this node has lost its place in the cluster, and comes back soon")
-        deadline = trio.current_time() + LEASE_SECONDS
+        began = trio.current_time()
         while True:
             async with self._claiming:  # whoever has claimed it before recovers it first
                 if session_id in self._owned:
@@ -147,8 +150,10 @@ class ClusterNode:
                     await self._take_over([*claimed, *({session_id} - {*claimed})])
                     self._owned.add(session_id)
                     return
-            # An owner that does not renew is gone, and the session this node's within a moment.
-            if owner.left_ms > LATE_MS or trio.current_time() > deadline:
+            # An owner that does not renew is gone, and the session this node's within a moment; so it is of one that ends.
+            is_late = owner.left_ms <= LATE_MS
+            patience = LEAVE_SECONDS if owner.is_leaving else LEASE_SECONDS if is_late else 0.0
+            if trio.current_time() >= began + patience:
                 raise _elsewhere(session_id, owner)
             await trio.sleep(AGAIN_SECONDS)
 
@@ -205,6 +210,13 @@ class ClusterNode:
             nursery.start_soon(self._follow_grants, name="follow grants")
             task_status.started()
             await self._renew()
+
+    async def begin_leaving(self) -> None:
+        """Tell the other nodes that this one gives its sessions away soon; bounded by the database's answer."""
+        try:
+            await self._in_thread(partial(self._registry.drain, self.node_id), self._one)
+        except StorageError as error:
+            logger.error("the other nodes are not told that this one is ending: %s", error)
 
     async def leave(self) -> None:
         """End the life in order, so that others claim at once what it owned; bounded by the database's answer."""

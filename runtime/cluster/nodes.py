@@ -77,9 +77,13 @@ class Renewal(msgspec.Struct, frozen=True):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who owns a session: a life of a node, the node's address, the root of the session, and what is left of the lease."""
+    """Who owns a session: a life of a node, the node's address, the root of the session, what is left of the lease.
+
+    An owner that `is_leaving` gives it away within moments.
+    """
 
     life: Term
     url: str
     root: str
     left_ms: int = 0
+    is_leaving: bool = False

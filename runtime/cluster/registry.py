@@ -329,7 +329,8 @@ class Registry:
         """Return who owns a session."""
         found = self._rows(
             "select o.node_id, o.term, coalesce(n.url, ''), o.root,"
-            f" coalesce(n.lease_until_ms - {self._sql.now}, 0) from owners o"
+            f" coalesce(n.lease_until_ms - {self._sql.now}, 0),"
+            " coalesce(n.term = o.term and n.state = 'draining', false) from owners o"
             " left join nodes n on n.node_id = o.node_id where o.session_id = ?",
             (session_id,),
         )

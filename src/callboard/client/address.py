@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -90,6 +91,26 @@ def find_address(
     if check is not None:
         check(daemon)
     return daemon.url, Secret(token) if token else daemon.token
+
+
+class NodeAddresses:
+    """The addresses of a cluster's nodes, each look at the next, with a token that all of them know.
+
+    Raises:
+        ValidationError: There is none, or one of them can't be that of a daemon.
+    """
+
+    def __init__(self, urls: Sequence[str], token: str) -> None:
+        if isinstance(urls, str) or not urls:
+            raise _wrong("urls is to be a list of the nodes' URLs")
+        for url in urls:
+            read_address(url)
+        self._token = Secret(token)
+        self._next = cycle(urls)
+
+    def __call__(self) -> tuple[str, Secret]:
+        """Return the next one."""
+        return next(self._next), self._token
 
 
 async def wait_own(data: Path) -> None:

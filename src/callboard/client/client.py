@@ -41,7 +41,7 @@ from ..runtime.wire.fields import Nothing
 from ..runtime.wire.hello import Welcome
 from ..runtime.wire.lists import KnownLists, ListRevisions
 from ..runtime.wire.turns import OneTurn, TurnRecord
-from .address import OWN_SECONDS, find_address, wait_own
+from .address import OWN_SECONDS, NodeAddresses, find_address, wait_own
 from .administration import (
     ClientAgents,
     ClientHooks,
@@ -462,16 +462,20 @@ class Client(ClientPrompts, ToolRequests):
 
 
 @asynccontextmanager
-async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Client]:
+async def connect(
+    url: str | None = None, token: str = "", *, urls: Sequence[str] = ()
+) -> AsyncGenerator[Client]:
     """Connect to a daemon for the block; leaving it ends only the connection.
 
     Args:
         url: The URL of its websocket, as `callboard serve` prints it. By default that of the daemon
             on this user's data folder, which then needs no token: wherever that is after a restart.
         token: A credential, as `callboard serve` or `callboard token create` prints it.
+        urls: Instead of a URL, those of the nodes of a cluster: the client is connected to one, and goes on with
+            the next when that one is gone.
 
     Raises:
-        ValidationError: The URL can't be that of a daemon.
+        ValidationError: The URL can't be that of a daemon, or there are both.
         NotFoundError: There is no URL, and no daemon of this user runs.
         NetworkError: Nothing listens at the address, or another program does.
         OverloadedError: The daemon is starting or stopping, or has no room: try again later.
@@ -489,7 +493,13 @@ async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Cli
     """
     check_trio("callboard.connect", "Under asyncio, call trio.run in a thread")
     with ShortTracebacks():
-        client = Client(partial(find_address, url, token), is_own=url is None)
+        if not urls:
+            client = Client(partial(find_address, url, token), is_own=url is None)
+        elif url is not None:
+            raise ValidationError("connect takes a url, or the urls of nodes, and not both")
+        else:
+            client = Client(NodeAddresses(urls, token))
+            link_of(client).nodes = len(urls)
     async with _connected(client):
         yield client
 

@@ -228,6 +228,7 @@ class Link:
         url: The URL as messages show it.
         welcome: The daemon's answer to the latest hello.
         first_seconds: How long the first connection is tried for.
+        nodes: How many places there are to look at, one after the other: all are tried before it is the end.
         prepare: Called with each later connection, ahead of all requests that wait for one; asks with
             `request_first`. Its `CallboardError` ends the link.
 
@@ -241,6 +242,7 @@ class Link:
         self._place = place
         self._last_pause = OWN_PAUSE_SECONDS if is_own else LAST_PAUSE_SECONDS
         self.first_seconds = OWN_SECONDS if is_own else 0.0
+        self.nodes = 1
         self._found = place()
         self._take_place()
         self._listener = listener
@@ -277,19 +279,25 @@ class Link:
         """Keep connected until cancelled; raise the error of the first attempt, if it fails."""
         pause = FIRST_PAUSE_SECONDS
         patience = trio.current_time() + self.first_seconds
+        tried = refused = 0
         try:
             while True:
                 failure = await self._serve_once(task_status)
                 if self._failure is not None:
                     return
+                tried += 1
+                is_refused = isinstance(failure, AuthError | ConflictError)
+                refused = refused + 1 if is_refused else 0
                 if failure is None:
                     pause = FIRST_PAUSE_SECONDS
-                elif isinstance(failure, AuthError | ConflictError) and not self._look_again():
+                elif refused >= self.nodes and (self.nodes > 1 or not self._look_again()):
                     if self.welcome is None:
                         raise failure
                     self._end(failure)
                     return
-                elif self.welcome is None and trio.current_time() >= patience:
+                elif (
+                    self.welcome is None and tried >= self.nodes and trio.current_time() >= patience
+                ):
                     raise failure
                 await trio.sleep(pause * random.uniform(0.5, 1.0))  # not all clients at once
                 pause = min(2 * pause, self._last_pause)

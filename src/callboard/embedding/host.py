@@ -362,8 +362,7 @@ class Host:
                         inner.start_soon(titles, name="titles")
                     task_status.started()
                     await stop.wait()
-                    with trio.move_on_after(STOP_SECONDS):
-                        await self.directory.ask(StopSessions(reason=RUNTIME_CLOSED))
+                    await self._stop_sessions()
                     inner.cancel_scope.cancel(reason="the runtime closed")
                 if plan.node is not None:
                     await plan.node.leave()
@@ -376,6 +375,12 @@ class Host:
             # The supervisor closed them, except those whose actor never started.
             for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
                 mailbox.close()
+
+    async def _stop_sessions(self) -> None:
+        if self.plan.node is not None:
+            await self.plan.node.begin_leaving()
+        with trio.move_on_after(STOP_SECONDS):
+            await self.directory.ask(StopSessions(reason=RUNTIME_CLOSED))
 
     async def _take_over(self, session_ids: Sequence[str]) -> None:
         """Recover sessions that came from other nodes, as after a crash; then wake what waits in them."""

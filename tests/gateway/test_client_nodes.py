@@ -1,0 +1,127 @@
+"""A client that knows the addresses of several nodes goes on with another one when its node is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+import trio
+
+import callboard
+from callboard.client.client import Client, connect
+from callboard.config.keys.tokens import Credentials
+from callboard.config.sections import ClusterSettings
+from callboard.config.settings import StoreSettings
+from callboard.embedding.runtime import host_of
+from callboard.providers.testing.script import reply
+from callboard.runtime.errors import AuthError, NetworkError, ValidationError
+from callboard.runtime.events import Stored, TurnEnded
+from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import Daemon, open_daemon
+from support.gateway.kept_daemon import open_kept
+from support.postgres.databases import new_database
+from support.postgres.server import needs_postgres
+from support.waits import until
+
+WAIT_SECONDS = 60.0
+NOBODY = "ws://127.0.0.1:9/ws"
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+    needs_postgres()
+    with new_database() as made:
+        yield made
+
+
+def open_node(url: str, node: str, folder: Path) -> AbstractAsyncContextManager[Daemon]:
+    settings = callboard.Settings(store=StoreSettings(url=url), cluster=ClusterSettings(node=node))
+    model = callboard.ScriptedModel([reply(f"By {node}.")] * 5)
+    return open_kept(folder, model, data=node, settings=settings, policy="auto")
+
+
+async def serve_until(
+    stop: trio.Event,
+    opening: AbstractAsyncContextManager[Daemon],
+    *,
+    task_status: trio.TaskStatus[Daemon],
+) -> None:
+    async with opening as daemon:
+        task_status.started(daemon)
+        await stop.wait()
+        node = host_of(daemon.runtime).plan.node
+        assert node is not None
+        await node.begin_leaving()  # as `callboard serve` does before it drains
+
+
+async def hear_turns(client: Client, session_id: str, seqs: list[int], ends: list[int]) -> None:
+    async with client.events(session_id, after_seq=0) as events:
+        async for event in events:
+            if isinstance(event, Stored):
+                seqs.append(event.seq)
+                if isinstance(event.event, TurnEnded):
+                    ends.append(event.seq)
+
+
+async def test_a_client_goes_on_with_another_node_when_its_own_is_gone(
+    url: str, tmp_path: Path
+) -> None:
+    async with open_node(url, "b", tmp_path) as b, trio.open_nursery() as nursery:
+        stop = trio.Event()
+        a: Daemon = await nursery.start(serve_until, stop, open_node(url, "a", tmp_path))
+        known, seqs, ends = Credentials(tmp_path / "b"), list[int](), list[int]()
+        with trio.fail_after(WAIT_SECONDS):
+            await until(lambda: known.find(a.token) is not None)
+            async with connect(urls=[a.url, b.url], token=a.token) as client:
+                session = await client.create_session()
+                nursery.start_soon(hear_turns, client, session.session_id, seqs, ends)
+                await client.prompt(session.session_id, "One?")
+                await until(lambda: len(ends) == 1)
+                stop.set()
+                await client.prompt(session.session_id, "Two?")
+                await until(lambda: len(ends) == 2)
+                said = [row.content for row in await client.messages(session.session_id)]
+                assert said == ["One?", "By a.", "Two?", "By b."]
+                assert seqs == list(range(1, len(seqs) + 1))  # nothing missed, nothing twice
+                nursery.cancel_scope.cancel()
+
+
+async def test_a_node_that_is_not_there_is_passed_over() -> None:
+    async with open_daemon() as daemon:
+        async with connect(urls=[NOBODY, daemon.url], token=daemon.token) as client:
+            assert await client.sessions() == []
+        with pytest.raises(AuthError):
+            async with connect(urls=[daemon.url, daemon.url], token="cb_wrong"):
+                pass
+    with pytest.raises(NetworkError):
+        async with connect(urls=[NOBODY, NOBODY], token="cb_any"):
+            pass
+
+
+async def ask_on(client: Client) -> None:
+    while True:
+        await client.sessions()
+        await trio.sleep(0.01)
+
+
+async def test_a_token_that_all_nodes_refuse_ends_the_client() -> None:
+    async with open_daemon() as daemon:
+        token = daemon.new_token("guest", Role.ADMIN)
+        async with connect(urls=[daemon.url, daemon.url], token=token) as client:
+            assert await client.sessions() == []
+            daemon.credentials.revoke("guest")
+            with trio.fail_after(WAIT_SECONDS), pytest.raises(AuthError):
+                await ask_on(client)
+
+
+async def test_what_can_be_no_addresses_is_refused() -> None:
+    for urls, match in ((["http://x"], "ws://"), ("ws://x/ws", "list")):
+        with pytest.raises(ValidationError, match=match):
+            async with connect(urls=urls, token="t"):
+                pass
+    with pytest.raises(ValidationError, match="not both"):
+        async with connect("ws://x/ws", "t", urls=["ws://y/ws"]):
+            pass
