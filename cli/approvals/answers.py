@@ -93,8 +93,9 @@ def approve(
 ) -> int:
     """Allow a call that waits, as it was asked about or with other arguments.
 
-    With a daemon the session goes on with it at once. Without one, nothing runs by this: `callboard
-    run --continue` goes on; and no other process may work with the data folder.
+    With a daemon, or a chat or run that is one, the session goes on with it at once. Without one,
+    nothing runs by this: `callboard run --continue` goes on. While a program of yours has the data
+    folder, that program answers.
     """
     options = AnswerOptions(
         decision="allow", edits=edit, arguments=arguments, remember=remember, pattern=pattern
@@ -114,15 +115,16 @@ def deny(
 ) -> int:
     """Refuse a call that waits; --remember makes it "don't ask again".
 
-    With a daemon the model hears of it at once. Without one, when `callboard run --continue` goes on
-    with the session; and no other process may work with the data folder.
+    With a daemon, or a chat or run that is one, the model hears of it at once. Without one, when
+    `callboard run --continue` goes on with the session. While a program of yours has the data folder,
+    that program answers.
     """
     options = AnswerOptions(decision="deny", reason=reason, remember=remember, pattern=pattern)
     return _say(question, options, config, data)
 
 
 def revoke(grant: GrantName, /, *, config: Config = None, data: Data = None) -> int:
-    """Take a remembered answer back; only while no other process works with the data folder."""
+    """Take a remembered answer back: such calls follow the policy again."""
     return trio.run(_revoke, grant, data_path(data), load_settings(config))
 
 

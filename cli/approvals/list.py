@@ -70,7 +70,7 @@ def approvals(
 grants = App(name="grants", help="List the answers that are remembered, and take them back.")
 grants.command(
     "callboard.cli.approvals.answers:revoke",  # a list imports nothing that answers
-    help="Take a remembered answer back; only while no other process works with the data folder.",
+    help="Take a remembered answer back: such calls follow the policy again.",
 )
 
 

@@ -70,7 +70,8 @@ def undo(
     With what the sessions changed to which it delegated, or of a call that delegated, only those.
     Files come back byte for byte. One that was changed since is left alone, and nothing is
     undone, unless it is forced. An undoing can be undone: its id stands in a call's place.
-    A daemon that has the data folder is asked to do it; while another process has it, nobody can.
+    A daemon that has the data folder, or a chat or run, is asked to do it; while a program of yours
+    has it, that program can.
 
     What programs changed (run_code, shell) comes back in a git repository; their results say
     what does not.
