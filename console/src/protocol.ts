@@ -383,6 +383,7 @@ epoch?: (string | null)
 }
 result: {
 seq: number
+waiting?: string[]
 }
 }
 "session/unsubscribe": {
@@ -3688,4 +3689,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: ed02816b511026ec6f5f31b92c3545b47bfe89bedd54bf47e69c502bde577386
+// Of the schema: f13214f9a7f6276a87830511ef8edbe35f594f2a63e81d4556ae96aa909118bb

@@ -34,7 +34,11 @@ async def subscribe_session(caller: Caller, params: Subscribe) -> Subscribed:
         )
     begin = caller.subscriptions.subscribe(params.session_id, position)
     caller.afterwards(begin)
-    return Subscribed(row.head_seq)
+    if params.after_seq is not None:
+        return Subscribed(row.head_seq)
+    # Read behind the head: what has begun since, its event tells.
+    inputs = await caller.runtime.store.open_inputs(params.session_id)
+    return Subscribed(row.head_seq, tuple(each.input_id for each in inputs if each.turn_id is None))
 
 
 @methods.add("session/unsubscribe", Role.OBSERVER)

@@ -158,9 +158,10 @@ class Subscribe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subscribed(msgspec.Struct, frozen=True):
-    """`seq` is the last stored event now."""
+    """`seq` is the last stored event now; without `after_seq`, `waiting` are the inputs that have no turn yet."""
 
     seq: int
+    waiting: tuple[str, ...] = ()
 
 
 class NamedSessions(msgspec.Struct, frozen=True):

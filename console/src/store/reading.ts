@@ -125,7 +125,8 @@ async function goOn(session: Session): Promise<boolean> {
 
 async function read(id: string): Promise<void> {
   const session = new Session(id);
-  const { seq } = await app.link.request("session/subscribe", { session_id: id });
+  const { seq, waiting } = await app.link.request("session/subscribe", { session_id: id });
+  for (const each of waiting ?? []) session.waiting.add(each);
   session.seq = Math.max(session.seq, seq);
   session.epoch = app.link.welcome.peek()?.epoch ?? "";
   reading = session;

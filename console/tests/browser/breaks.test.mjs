@@ -107,11 +107,10 @@ test("an input that waits for its turn is taken back in another tab", async () =
   const { page, close } = await opened();
   await say(page, "slow one");
   await page.getByText("I begin, and never end.").waitFor();
-  const other = await page.context().newPage();
-  await other.goto(page.url());
-  await other.getByText("I begin, and never end.").waitFor();
   await say(page, "second thought");
   await page.getByText("waits for its turn").waitFor();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
   await other.getByRole("button", { name: "Take back" }).click();
   for (const each of [page, other]) await each.getByText("waits for its turn").waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Stop" }).click();
