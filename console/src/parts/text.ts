@@ -1,7 +1,7 @@
 // Texts of models, tools and files, made safe to read: what can't be seen is drawn.
 
-// Control characters (but for tab and line ends), bidirectional controls, zero-width and invisible ones.
-const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
+// Control characters (but for tab and line ends), bidirectional controls, zero-width and invisible ones. What joins two emoji to one hides nothing.
+const HIDDEN = /(?<!\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?)\u200d|\u200d(?!\p{Extended_Pictographic})|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
 
 /** Draw what hides or reorders text, so that what is read is what is there. */
 export function shown(text: string): string {

@@ -18,6 +18,8 @@ let begunAt = -SECOND_MS;
 export function begin(): void {
   addEventListener("keydown", (event) => {
     if (app.isLoggedOut.peek() || event.defaultPrevented || event.isComposing) return;
+    // A tick is set by Space; a browser would send the whole form at Enter, as it stands.
+    if (event.key === "Enter" && event.target instanceof HTMLInputElement && /^(checkbox|radio)$/.test(event.target.type)) event.preventDefault();
     if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "f") {
       // The browser's own search sees what is drawn alone.
       if (app.open.peek() === null || isFinding.peek()) return;
@@ -58,7 +60,7 @@ const KEYS: Record<string, () => void> = {
   k: () => list.current?.step(-1),
   o: toggleCall,
   a: nextQuestion,
-  e: () => (here().querySelector<HTMLElement>("section.ask [data-key=change]") ?? document.querySelector<HTMLElement>("section.ask [data-key=change]"))?.click(),
+  e: changeCall,
 };
 
 let chat = hrefOf("chat", "new");
@@ -81,6 +83,14 @@ function toggleCall(): void {
   // Without a message in focus, it is the last call that is meant.
   const found = here() === document.body ? [...document.querySelectorAll<HTMLDetailsElement>(".call > details")].at(-1) : all[0];
   if (found !== undefined) found.open = !found.open;
+}
+
+/** Change the call that the question is about; what is changed already is gone on with, and never dropped. */
+function changeCall(): void {
+  const wanted = "section.ask [data-key=change]";
+  const button = here().querySelector<HTMLElement>(wanted) ?? document.querySelector<HTMLElement>(wanted);
+  if (button?.ariaExpanded === "true") button.closest("section")?.querySelector("textarea")?.focus();
+  else button?.click();
 }
 
 /** Focus the next question, never one of its buttons: whoever presses on has read it. */

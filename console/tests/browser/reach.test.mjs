@@ -94,6 +94,11 @@ test("keys lead everywhere, and do nothing where somebody writes", async () => {
   await page.keyboard.press("Control+a");
   await page.keyboard.type("Written by keys.");
   await ask.locator(".judged").getByText("+Written by keys.").waitFor();
+  // The same key again goes on with the change.
+  await page.locator("#main").focus();
+  await page.keyboard.press("e");
+  await page.waitForFunction(() => document.activeElement.tagName === "TEXTAREA" && document.activeElement.closest("section.ask") !== null);
+  assert.equal(await ask.getByLabel("content").inputValue(), "Written by keys.");
   await page.waitForTimeout(500); // a press so soon was meant for what stood there before
   for (let count = 0; count < 40 && !(await page.evaluate(() => document.activeElement.textContent === "Allow the change")); count++) {
     await page.keyboard.press("Tab");

@@ -12,7 +12,14 @@ describe("text that is shown", () => {
     expect(shown("\u001b[31m\u200bx\u0000")).toBe("‹ESC›[31m‹U+200B›x‹U+0000›");
     expect(shown("\u00ad\u2028\u3164\ufe00\u{e0100}")).toBe("‹U+00AD›‹U+2028›‹U+3164›‹U+FE00›‹U+E0100›");
     expect(shown("\u{e0041}")).toBe("‹U+E0041›");
-    expect(shown("plain\ttext\n中文 👩‍🚒".replace("\u200d", ""))).toBe("plain\ttext\n中文 👩🚒");
+    expect(shown("plain\ttext\n中文")).toBe("plain\ttext\n中文");
+  });
+
+  it("draws emoji that are joined as the one that they are, and a joiner elsewhere as a mark", () => {
+    for (const one of ["\u{1f469}\u200d\u{1f692}", "\u{1f469}\u{1f3fd}\u200d\u{1f91d}\u200d\u{1f469}\u{1f3fb}", "\u{1f3f3}\ufe0f\u200d\u{1f308}", "\u{1f9d1}\u200d\u2695\ufe0f", "\u{1f468}\u200d\u{1f469}\u200d\u{1f467}\u200d\u{1f466}"]) expect(shown(one)).toBe(one);
+    expect(shown("pay\u200dpal")).toBe("pay‹U+200D›pal");
+    expect(shown("\u{1f469}\u200dx \u200d\u{1f692}")).toBe("\u{1f469}‹U+200D›x ‹U+200D›\u{1f692}");
+    expect(shown("1\u200d2 \u200b\u200c\u200e\u200f")).toBe("1‹U+200D›2 ‹U+200B›‹U+200C›‹U+200E›‹U+200F›");
   });
 
   it("names what a call is about, whatever its arguments are", () => {
