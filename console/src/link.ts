@@ -20,6 +20,8 @@ export interface Socket {
   onopen: (() => void) | null;
   onmessage: ((message: { data: unknown }) => void) | null;
   onclose: ((closed: { code: number; reason: string }) => void) | null;
+  /** As a websocket's: 1 is open. */
+  readonly readyState?: number;
   send(text: string): void;
   close(code?: number): void;
 }
@@ -134,7 +136,8 @@ export class Link {
         reject(new CallError(`no answer to ${method} within ${ms / 1000} s`, "timeout"));
       });
       this.#pending.set(id, { resolve: resolve as (result: unknown) => void, reject, stop });
-      this.#socket?.send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
+      // One that the server closes takes nothing more, and a browser notes an error: its end, which comes, answers the request.
+      if ((this.#socket?.readyState ?? 1) === 1) this.#socket?.send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
     });
   }
 

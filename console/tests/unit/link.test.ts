@@ -33,6 +33,7 @@ class FakeSocket implements Socket {
   onclose: Socket["onclose"] = null;
   sent: { id: number; method: string; params: unknown }[] = [];
   isClosed = false;
+  readyState = 1;
   send(text: string): void {
     this.sent.push(JSON.parse(text) as (typeof this.sent)[number]);
   }
@@ -106,6 +107,17 @@ describe("the link", () => {
     last().answer({ sessions: [] }, -2);
     await expect(one).resolves.toEqual({ sessions: [] });
     await expect(two).rejects.toMatchObject({ message: "not for you", type: "permission" });
+  });
+
+  it("sends nothing by a socket that is being closed, whose end answers the request", async () => {
+    const { link, last, greet } = scene();
+    link.start();
+    await greet();
+    last().readyState = 2;
+    const waiting = link.request("session/list", {});
+    expect(last().sent.map((each) => each.method)).toEqual(["initialize"]);
+    last().onclose?.({ code: 1001, reason: "" });
+    await expect(waiting).rejects.toMatchObject({ type: "connection" });
   });
 
   it("fails what waits when it breaks, and comes back later each time", async () => {
