@@ -20,6 +20,7 @@ const PATHS = {
   options: "M4 7h9 M17 7h3 M15 5v4 M4 17h3 M11 17h9 M9 15v4",
   key: "M14.5 14a5 5 0 1 0-4.2-3.8L4 16.5V20h3.5v-2.5H10V15h2.3z M16.2 7.8h.01",
   back: "M19 12H5 M11 6l-6 6 6 6",
+  menu: "M4 7h16 M4 12h16 M4 17h16",
   plus: "M12 5v14 M5 12h14",
   check: "M5 12.5l5 5L19 7.5",
   warn: "M12 4.5L21 20H3z M12 10.5v4 M12 17.2h.01",

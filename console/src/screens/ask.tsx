@@ -91,11 +91,11 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
       </header>
       {request?.origin && (
         <p>
-          {its.ask.origin}: {shown(request.origin)}
+          <span class="label">{its.ask.origin}</span> {shown(request.origin)}
         </p>
       )}
       <p class="why">
-        <span class="label">{its.ask.why}:</span> {shown(row.reason)}
+        <span class="label">{its.ask.why}</span> {shown(row.reason)}
       </p>
       {isFull && (row.preview ?? "") === "" && !isChanging && <Arguments json={row.arguments} />}
       {(row.preview ?? "") !== "" && (
@@ -128,7 +128,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
             ) : (
               <>
                 <p class="why">
-                  <span class="label">{its.change.judged}:</span> {its.tiers[judged.request.tier] ?? judged.request.tier} · {shown(judged.request.reason)}
+                  <span class="label">{its.change.judged}</span> {its.tiers[judged.request.tier] ?? judged.request.tier} · {shown(judged.request.reason)}
                 </p>
                 {(judged.request.preview ?? "") !== "" && <Preview text={judged.request.preview ?? ""} json={judged.json} />}
               </>

@@ -20,7 +20,7 @@ const ICONS: Record<string, string> = {
   success: "✓",
   error: "✕",
   denied: "⊘",
-  timeout: "⧖",
+  timeout: "◷",
   cancelled: "–",
   interrupted: "–",
 };

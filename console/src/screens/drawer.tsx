@@ -21,7 +21,7 @@ export function Drawer({ isOpen, close }: { isOpen: boolean; close(): void }) {
       <div class="drawer-head">
         {may("session/new") && (
           <a class="button primary wide" href="#/chat/new" onClick={close}>
-            <span aria-hidden="true">＋</span> {its.newSession}
+            <Icon name="plus" /> {its.newSession}
           </a>
         )}
         <Find />

@@ -72,7 +72,7 @@ export function Frame() {
             aria-controls="drawer"
             onClick={() => setDrawn(!isDrawn)}
           >
-            ☰
+            <Icon name="menu" />
           </button>
           <h1>{title || "callboard"}</h1>
           {count > 0 && (

@@ -50,9 +50,11 @@ export function Command({ words: all }: { words: readonly string[] }) {
 }
 
 function Hunk({ lines }: { lines: readonly Line[] }) {
-  const rows = isWide.value ? pairsOf(lines) : lines.map((line) => [line] as const);
+  // What is new, or goes, has nothing beside it.
+  const isBeside = isWide.value && lines.some((line) => line.sign === "+") && lines.some((line) => line.sign === "-");
+  const rows = isBeside ? pairsOf(lines) : lines.map((line) => [line] as const);
   return (
-    <table class={isWide.value ? "diff is-wide" : "diff"}>
+    <table class={isBeside ? "diff is-wide" : "diff"}>
       {folded<readonly (Line | null)[]>(rows, (row) => row.every((line) => line?.sign === " ")).map((part, at) => (
         <Rows key={at} rows={part.rows} isFolded={part.isFolded} />
       ))}

@@ -104,7 +104,7 @@ export const en = {
     allowReally: "Press again to allow",
     remember: "Allow and remember",
     deny: "Deny",
-    denyReason: "Reason (optional); the model reads it",
+    denyReason: "Reason for the model (optional)",
     expires: (time: string) => `${time} left; then it is denied`,
     expired: "The time is over.",
     scopes: {

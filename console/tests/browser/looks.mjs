@@ -1,4 +1,4 @@
-// A screen in both themes and two widths.
+// A screen in both themes and two widths. All are in gallery.test.mjs, where axe looks at each; here one look is enough.
 import assert from "node:assert/strict";
 import { axe, picture } from "./people.mjs";
 
@@ -14,7 +14,7 @@ export async function looks(page, name, isShort = false) {
       await page.setViewportSize(size);
       await page.waitForTimeout(60); // pictures are drawn anew for their width
       await picture(page, `${name}-${width}-${theme}`);
-      await axe(page, `${name} ${width} ${theme}`);
+      if (theme === "light" && width === "wide") await axe(page, `${name} ${width} ${theme}`);
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name);
     }
   }

@@ -17,8 +17,8 @@ const PICTURES = process.env.CONSOLE_PICTURES ?? "";
 const [python, folder] = [process.env.CONSOLE_PYTHON, process.env.CONSOLE_TESTS];
 /** `people.mjs?peer=configured` has a daemon with a configuration that may be changed. */
 const peerWords = new URL(import.meta.url).searchParams.getAll("peer");
-export let peer, token, first, further;
-let lines, browser;
+export let peer, token, first, further, browser;
+let lines;
 
 /** A daemon of `?peer=kept` keeps its record here, and its port when it begins again. */
 const kept = peerWords[0] === "kept" ? [mkdtempSync(join(tmpdir(), "console-")), "0"] : [];
@@ -76,10 +76,11 @@ export async function answerTo(line) {
 }
 
 /** A browser of its own, logged in by a ticket; what it must not do is noted. */
-export async function opened(options = {}, { isLoggedIn = true, isAtHome = true, mayBlock = false, isAloud = false } = {}) {
+export async function opened(options = {}, { isLoggedIn = true, isAtHome = true, mayBlock = false, isAloud = false, prepare = async () => undefined } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: "en-GB", ...options });
   // What is read aloud is in the page a second time, where a test would find it.
   if (!isAloud) await context.addInitScript(() => location.protocol.startsWith("http") && localStorage.setItem("callboard.aloud", "no"));
+  await prepare(context);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
   const bad = [];
@@ -112,12 +113,13 @@ export async function say(page, text) {
 export async function picture(page, name) {
   if (PICTURES !== "") await page.screenshot({ path: `${PICTURES}/${name}.png` });
 }
-export async function axe(page, where) {
+const RULES = { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] };
+/** What of the rules another theme can break: it has the same elements in other colours. */
+const COLOUR_RULES = { type: "rule", values: ["color-contrast", "link-in-text-block"] };
+export async function axe(page, where, isOtherTheme = false) {
   // Evaluated by the debugger's protocol, which the page's policy does not concern.
-  await page.evaluate(axeSource + ";0");
-  const { violations } = await page.evaluate(() =>
-    window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }),
-  );
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axeSource + ";0");
+  const { violations } = await page.evaluate((runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"] }), isOtherTheme ? COLOUR_RULES : RULES);
   const found = violations.map((each) => `${where}: ${each.id}: ${each.nodes.map((node) => `${node.target} ${node.failureSummary}`).join(" | ")}`);
   assert.deepEqual(found, []);
 }

@@ -11,7 +11,7 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -47,7 +47,8 @@ from support.gateway.daemon_scene import Daemon
 from support.mcp.web import Issuer, McpWebServer, serving
 
 DAY_MS = 24 * 3600 * 1000
-WORK = "work/garden"
+WORK_ROOT = "work"
+WORK = f"{WORK_ROOT}/garden"
 SKILL_PLACE = ".callboard/skills/release/SKILL.md"
 SKILL = """\
 ---
@@ -159,40 +160,58 @@ def _old_turns() -> list[Stored]:
     return events
 
 
+class Watched(msgspec.Struct, frozen=True):
+    """A daemon with something to look at: where it works, and its server of MCP."""
+
+    daemon: Daemon
+    web: McpWebServer
+    work: Path
+
+
 @asynccontextmanager
-async def _open(home: Path, web: McpWebServer) -> AsyncGenerator[Daemon]:
-    file, data = home / "config" / "callboard.toml", home / "data"
-    file.parent.mkdir(parents=True, mode=0o700)
-    file.write_text(CONFIGURATION.format(endpoint=web.endpoint))
-    environ = {"CALLBOARD_HOME": str(home)}
-    settings = load_settings(file)
-    work = home / WORK
-    (work / SKILL_PLACE).parent.mkdir(parents=True)
-    (work / SKILL_PLACE).write_text(SKILL)
-    (work / "AGENTS.md").write_text("Write short sentences.\n")
-    (work / "old.txt").write_text("old\n")
-    credentials = Credentials(data)
-    token = credentials.create("test", Role.ADMIN).reveal()
-    local, _ = local_credential()
-    server = msgspec.structs.replace(settings.server, port=0, roots=(str(work.parent),))
-    async with (
-        callboard.open_runtime(
-            model=callboard.ScriptedModel([step] * 5000),
-            workspace=work,
-            data=data,
-            on_approval="wait",
-            settings=settings,
-            environ=environ,
-            tools=[pause],
-            fire=True,
-        ) as runtime,
-        open_gateway(runtime, server, data, local=local) as gateway,
-    ):
-        book = ProviderBook(file, data, environ)
-        gateway.daemon.configuration = Configuration(lambda: load_settings(file), (file,), book)
-        gateway.daemon.local = local
-        await host_of(runtime).plan.store.bring_in(_old_turns())
-        yield Daemon(gateway, runtime, credentials, token)
+async def opened(
+    model: Callable[[ModelRequest], Step],
+    turns: Sequence[Stored],
+    configuration: str,
+    offered: Mapping[str, str] | None = None,
+) -> AsyncGenerator[Watched]:
+    """A daemon whose sessions have had these turns, in folders of its own; `offered` are the tools of its server of MCP."""
+    with tempfile.TemporaryDirectory() as folder, serving() as web:
+        if offered is not None:
+            web.tools = dict(offered)
+        home = Path(folder)
+        file, data = home / "config" / "callboard.toml", home / "data"
+        file.parent.mkdir(parents=True, mode=0o700)
+        file.write_text(configuration.format(endpoint=web.endpoint, root=home / WORK_ROOT))
+        environ = {"CALLBOARD_HOME": str(home)}
+        settings = load_settings(file)
+        work = home / WORK
+        (work / SKILL_PLACE).parent.mkdir(parents=True)
+        (work / SKILL_PLACE).write_text(SKILL)
+        (work / "AGENTS.md").write_text("Write short sentences.\n")
+        (work / "old.txt").write_text("old\n")
+        credentials = Credentials(data)
+        token = credentials.create("test", Role.ADMIN).reveal()
+        local, _ = local_credential()
+        server = msgspec.structs.replace(settings.server, port=0, roots=(str(work.parent),))
+        async with (
+            callboard.open_runtime(
+                model=callboard.ScriptedModel([model] * 5000),
+                workspace=work,
+                data=data,
+                on_approval="wait",
+                settings=settings,
+                environ=environ,
+                tools=[pause],
+                fire=True,
+            ) as runtime,
+            open_gateway(runtime, server, data, local=local) as gateway,
+        ):
+            book = ProviderBook(file, data, environ)
+            gateway.daemon.configuration = Configuration(lambda: load_settings(file), (file,), book)
+            gateway.daemon.local = local
+            await host_of(runtime).plan.store.bring_in(turns)
+            yield Watched(Daemon(gateway, runtime, credentials, token), web, work)
 
 
 def _say(text: str) -> None:
@@ -200,7 +219,8 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-async def _listen(daemon: Daemon, web: McpWebServer, work: Path) -> None:
+async def _listen(watched: Watched) -> None:
+    daemon, web, work = watched.daemon, watched.web, watched.work
     async with trio.lowlevel.FdStream(0) as lines:
         async for each in lines:
             word, _, rest = each.decode().strip().partition(" ")
@@ -221,20 +241,22 @@ async def _listen(daemon: Daemon, web: McpWebServer, work: Path) -> None:
                     pass
 
 
-async def serve() -> None:
-    """Serve until it is ended."""
-    with (
-        trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
-        tempfile.TemporaryDirectory() as home,
-        serving() as web,
-    ):
-        async with _open(Path(home), web) as daemon, trio.open_nursery() as nursery:
-            _say(
-                f"{daemon.gateway.daemon.console.link(daemon.url)} {daemon.token} {web.url} {home}/{WORK}"
-            )
-            nursery.start_soon(_listen, daemon, web, Path(home) / WORK)
+async def serve_until_ended(watched: Watched) -> None:
+    """Say where it is, and do what is said on stdin, until the process is ended."""
+    daemon = watched.daemon
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            link = daemon.gateway.daemon.console.link(daemon.url)
+            _say(f"{link} {daemon.token} {watched.web.url} {watched.work}")
+            nursery.start_soon(_listen, watched)
             async for _ in signals:
                 nursery.cancel_scope.cancel()
+
+
+async def serve() -> None:
+    """Serve until it is ended."""
+    async with opened(step, _old_turns(), CONFIGURATION) as watched:
+        await serve_until_ended(watched)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ function whenOf(row: ScheduleRow): string {
 function nextOf(row: ScheduleRow): string {
   const next = row.next_at_ms?.[0];
   if (next === undefined) return row.paused ? "" : its.value.never;
-  return `${its.value.next}: ${moment(next)} (${near(next, Date.now())})`;
+  return its.value.nextAt(moment(next), near(next, Date.now()));
 }
 
 function Marks({ row }: { row: ScheduleRow }) {

@@ -167,7 +167,7 @@ function Label({ row, y, width }: { row: TurnRow; y: number; width: number }) {
   return (
     <text x={indent} y={y + ROW / 2 + 4} fill={isQuiet ? "var(--muted)" : "var(--text)"}>
       {fitting(name, width - indent - 10)}
-      {row.childId !== "" && <tspan fill="var(--link)"> ⤷</tspan>}
+      {row.childId !== "" && <tspan fill="var(--link)"> ↳</tspan>}
     </text>
   );
 }

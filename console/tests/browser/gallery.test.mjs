@@ -1,0 +1,56 @@
+// What the screens look like and whom they reach: golden pictures in both languages, themes and widths, and axe on all of them.
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import "./still.mjs";
+import { axe, browser, opened, picture } from "./people.mjs";
+import { obstacle, openGallery } from "./golden.mjs";
+import { prepare } from "./moment.mjs";
+import { scenes } from "./scenes.mjs";
+
+const WIDTHS = { wide: { viewport: { width: 1280, height: 800 } }, narrow: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true } };
+const LANGUAGES = { en: "en-GB", zh: "zh-CN" };
+
+let gallery = null;
+after(async () => gallery?.close());
+
+for (const [language, locale] of Object.entries(LANGUAGES)) {
+  for (const [width, options] of Object.entries(WIDTHS)) {
+    test(`every screen, ${width}, ${language}`, { timeout: 300_000 }, async () => {
+      if (obstacle() === "") gallery ??= await openGallery(browser);
+      const { page, close } = await opened({ locale, timezoneId: "UTC", reducedMotion: "reduce", ...options }, { prepare });
+      await page.locator("#drawer .sessions li").nth(5).waitFor({ state: "attached" });
+      await page.locator(".badge").waitFor();
+      const wrong = [];
+      page.setDefaultTimeout(Number(process.env.SCENE_MS ?? 20000));
+      for (const scene of scenes) {
+        try {
+          await scene.open(page, { width, language });
+        } catch (error) {
+          wrong.push(`${scene.name}: ${error.message}`);
+          await picture(page, `failed-${scene.name}-${width}-${language}`);
+          continue;
+        }
+        await page.mouse.move(300, 2); // away from what would look hovered
+        for (const theme of ["light", "dark"]) {
+          await page.emulateMedia({ colorScheme: theme });
+          await page.evaluate(() => document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))));
+          const name = `${scene.name}-${width}-${theme}-${language}`;
+          if (scene.isGolden) await gallery?.compare(name, await page.screenshot({ animations: "disabled" }));
+          // Other words, the same elements: one language is enough.
+          if (language === "en") await axe(page, name, theme === "dark").catch((error) => wrong.push(error.message));
+          if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) wrong.push(`${name} is wider than the page`);
+        }
+        await scene.leave?.(page, { width, language });
+      }
+      await close();
+      assert.deepEqual(wrong, []);
+    });
+  }
+}
+
+test("every screen looks as its golden picture does", async (context) => {
+  assert.ok(gallery !== null || !("CI" in process.env), obstacle());
+  if (gallery === null) return context.skip(obstacle());
+  const problem = gallery.problem();
+  assert.equal(problem, "", problem);
+});
