@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -215,6 +216,41 @@ def test_so_many_lines_are_shown_and_what_fails_behind_them() -> None:
     assert [line for line in lines if "left out" in line] == [
         "  │ … 5 calls left out (callboard show session_2)",
         "  │ … 1 call left out (callboard show session_3)",
+    ]
+
+
+def test_after_other_lines_a_grandchild_stands_under_its_parent_again() -> None:
+    printed: list[str] = []
+    transcript = Transcript(printed.append, SIGNS)
+    deep: dict[str, Any] = {"session_id": "session_3", "task": "Look deeper.", "depth": 2}
+    transcript.show(ok(1))
+    transcript.show(ok(2, **deep))
+    transcript.notice("something else")
+    transcript.show(ok(3, **deep))
+    transcript.show(ok(4, **deep))
+    transcript.show(ok(5))
+    transcript.notice("something else")
+    other: dict[str, Any] = {"session_id": "session_4", "task": "The other.", "call_id": "d"}
+    transcript.show(ok(6, **other))
+    transcript.show(ok(7, **deep))
+    assert [re.sub(r" 0 ms.*", "", line) for line in "".join(printed).splitlines()] == [
+        "  ▾ Build it.",
+        "  │ ✓ shell",
+        "  │ ▾ Look deeper.",
+        "  │ │ ✓ shell",
+        "something else",
+        "  ▾ Build it.",
+        "  │ ▾ Look deeper.",
+        "  │ │ ✓ shell",
+        "  │ │ ✓ shell",
+        "  ▾ Build it.",
+        "  │ ✓ shell",
+        "something else",
+        "  ▾ The other.",
+        "  │ ✓ shell",
+        "  ▾ Build it.",
+        "  │ ▾ Look deeper.",
+        "  │ │ ✓ shell",
     ]
 
 
