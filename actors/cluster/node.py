@@ -118,6 +118,17 @@ class ClusterNode:
         """The nodes, as of the latest word."""
         return self._membership.members
 
+    @property
+    def problem(self) -> str:
+        """Why nothing new begins here, for people; empty while the database answers."""
+        if self.away_since is None:
+            return ""
+        seconds = time.time() - self.away_since
+        return (
+            f"the database of the cluster has not answered node {self.node_id} for {seconds:.0f} s: sessions stand "
+            "still, and go on when it does"
+        )
+
     def owns(self, session_id: str) -> bool:
         """Whether this node runs the session."""
         return session_id in self._owned

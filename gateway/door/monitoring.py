@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -16,6 +18,9 @@ from ...runtime.wire.fields import Role
 from ..shared.state import DaemonState
 from .exchange import Exchange, Route
 from .http import HttpAnswer
+
+if TYPE_CHECKING:
+    from ...actors.cluster.node import ClusterNode
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -96,9 +101,18 @@ async def metrics_text(daemon: DaemonState) -> str:
     page.add("mailbox_messages", "gauge", "that wait for an actor", depths)
     restarts = float(sum(host.restarts.values()))
     page.one("actor_restarts_total", "counter", "of actors that crashed", restarts)
+    if host.plan.node is not None:
+        _add_cluster(page, host.plan.node)
     _add_vitals(page, daemon)
     telemetry = host.plan.telemetry
     return page.text if telemetry is None else page.text + "\n" + await telemetry.metrics_text()
+
+
+def _add_cluster(page: Page, node: ClusterNode) -> None:
+    states = Counter(each.state for each in node.members.nodes.values())
+    samples = [({"state": state}, float(count)) for state, count in sorted(states.items())]
+    page.add("cluster_nodes", "gauge", "as this node sees them, by state", samples)
+    page.one("cluster_lease_held", "gauge", "1 while this node may act", float(node.may_begin()))
 
 
 def _add_vitals(page: Page, daemon: DaemonState) -> None:
@@ -124,7 +138,7 @@ def _escaped(text: str) -> str:
 def waits_for(daemon: DaemonState) -> str:
     """Return what the end of a daemon waits for: a store that can't be used, turns, calls."""
     host = host_of(daemon.runtime)
-    if problem := host.plan.store.health.problem():
+    if problem := host.storage_problem():
         return problem
     turns = [turn.session_id for turn in host.activity.turns()]
     if not turns:
@@ -148,7 +162,7 @@ def plain_routes(daemon: DaemonState) -> dict[str, Route]:
             credential = exchange.credential
             is_admin = credential is not None and credential.role.includes(Role.ADMIN)
             return HttpAnswer(503, f"stopping: {waits_for(daemon)}" if is_admin else "stopping")
-        if host_of(daemon.runtime).plan.store.health.problem():
+        if host_of(daemon.runtime).storage_problem():
             # Without the folder's name: this is answered to anybody.
             return HttpAnswer(503, "storage_failed: the store can't be used; see the status")
         return HttpAnswer(200, "ready")

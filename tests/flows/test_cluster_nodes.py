@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from callboard.cli.daemon.cluster import drain, status
 from callboard.config.sections import ClusterSettings
 from callboard.config.settings import StoreSettings
 from callboard.embedding.runtime import host_of
+from callboard.embedding.status import status_of
 from callboard.providers.testing.script import reply
 from callboard.runtime.cluster.nodes import Term
 from callboard.runtime.cluster.postgres import PostgresDatabase
@@ -296,6 +298,16 @@ async def test_nodes_are_listed_and_drained(
             drain("b", store=url)
     assert status(store=url) == 1
     assert "ended, term 1" in capsys.readouterr().out
+
+
+async def test_a_database_that_does_not_answer_is_said(url: str, tmp_path: Path) -> None:
+    async with opened(url, "a", tmp_path) as a:
+        assert status_of(host_of(a)).storage_failed == ""
+        node = node_of(a)
+        node.away_since = time.time() - 5
+        assert "has not answered node a for 5 s" in status_of(host_of(a)).storage_failed
+        node._heard()
+        assert status_of(host_of(a)).storage_failed == ""
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from callboard.config.keys.tokens import Credentials
 from callboard.config.sections import ClusterSettings
 from callboard.config.settings import StoreSettings
 from callboard.gateway.door.authentication import state_of
+from callboard.gateway.door.monitoring import metrics_text
 from callboard.gateway.door.shared_tokens import KNOWN_NAME, SharedTokens
 from callboard.runtime.errors import AuthError, CallboardError, StorageError
 from callboard.runtime.wire.fields import Role
@@ -54,6 +55,9 @@ async def test_a_token_of_one_node_is_good_at_all_and_revoked_at_all(url: str) -
             with pytest.raises(AuthError):
                 async with connect(b.url, token):
                     pass
+        text = await metrics_text(b.gateway.daemon)
+        assert 'callboard_cluster_nodes{state="live"} 2' in text
+        assert "callboard_cluster_lease_held 1" in text
         async with open_client(b) as client:  # its own goes on
             assert await client.sessions() == []
 

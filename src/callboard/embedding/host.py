@@ -294,6 +294,11 @@ class Host:
     def _trust(self, settings: Settings) -> None:
         self.marked_files.trust(settings.workspaces.trust, settings.workspaces.untrusted)
 
+    def storage_problem(self) -> str:
+        """Return why nothing can be stored now; empty while it can."""
+        node = self.plan.node
+        return self.plan.store.health.problem() or ("" if node is None else node.problem)
+
     @property
     def restarts(self) -> dict[str, int]:
         """How often crashed actors were restarted, by name."""

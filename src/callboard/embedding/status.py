@@ -33,7 +33,7 @@ def status_of(host: Host) -> RuntimeStatus:
             )
             for session_id, each in programs
         ),
-        storage_failed=host.plan.store.health.problem(),
+        storage_failed=host.storage_problem(),
         storage_warning=host.pruning.warning,
         actors=(*shared_actors(host), *_session_actors(host)),
     )
