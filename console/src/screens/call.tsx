@@ -7,7 +7,7 @@ import { Icon } from "../parts/icon";
 import { hasLongNumber } from "../parts/fields";
 import { argumentRows, seconds, shown, summary } from "../parts/text";
 import { words } from "../store/settings";
-import { approvals, may, open, version } from "../store/app";
+import { approvals, may, open, stopCall, version } from "../store/app";
 import { changes, isUndoing, undo, type ChangedCall } from "../store/turns";
 import { Ask } from "./ask";
 import { Command } from "./preview";
@@ -74,6 +74,13 @@ function CallCard({ call }: { call: CallView }) {
               </>
             )}
             {change !== undefined && <Change change={change} />}
+            {status === "running" && may("call/cancel") && (
+              <p class="change">
+                <button type="button" class="small" onClick={() => void stopCall(row.callId)}>
+                  <Icon name="stop" /> {its.stopCall}
+                </button>
+              </p>
+            )}
           </>
         )}
       </details>

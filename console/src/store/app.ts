@@ -383,6 +383,12 @@ export async function cancel(): Promise<void> {
   }
 }
 
+/** End one call that runs; its turn goes on. */
+export async function stopCall(call_id: string): Promise<void> {
+  const session_id = open.value?.id;
+  if (session_id !== undefined) await link.request("call/cancel", { session_id, call_id, idempotency_key: crypto.randomUUID() }).catch(say);
+}
+
 export function isGone(error: unknown): boolean {
   return error instanceof CallError && error.type === "connection";
 }

@@ -75,6 +75,7 @@ export const en = {
   arguments: "Arguments",
   output: "Output",
   noArguments: "No arguments",
+  stopCall: "Stop this call",
   together: (count: number) => `${count} calls together`,
   seconds: (seconds: string) => `${seconds} s`,
   states: {
@@ -117,6 +118,10 @@ export const en = {
     rememberFor: "Remember for",
     origin: "Asked by",
     notYours: "This login may not answer.",
+    grants: "Answers that are remembered",
+    revoke: "Take back",
+    revoked: "It is asked about again.",
+    verdicts: { allow: "allowed", deny: "denied" } as Record<string, string>,
     answered: "It was answered already.",
   },
   question: {

@@ -76,6 +76,7 @@ export const zh: Words = {
   arguments: "参数",
   output: "输出",
   noArguments: "无参数",
+  stopCall: "停止此调用",
   together: (count) => `${count} 个调用同时进行`,
   seconds: (seconds) => `${seconds} 秒`,
   states: {
@@ -112,6 +113,10 @@ export const zh: Words = {
     rememberFor: "记住范围",
     origin: "提问者",
     notYours: "当前登录无权回答。",
+    grants: "已记住的答复",
+    revoke: "收回",
+    revoked: "之后会再次询问。",
+    verdicts: { allow: "允许", deny: "拒绝" },
     answered: "已有人回答。",
   },
   question: {

@@ -339,3 +339,30 @@ test("what a call would change stands side by side where there is room, and each
   await axe(page, "command");
   await close();
 });
+
+test("an answer that is remembered asks no more, until it is taken back; and one call that runs is stopped", async () => {
+  const { page, close } = await opened();
+  const ask = page.locator("section.ask");
+  await say(page, "command it");
+  await ask.getByRole("button", { name: "Allow and remember" }).waitFor();
+  await ask.getByLabel("Remember for").selectOption("session");
+  await page.waitForTimeout(500);
+  await ask.getByRole("button", { name: "Allow and remember" }).click();
+  await page.getByText("Done. It says").waitFor();
+  await page.goto(`${new URL(page.url()).origin}/#/approvals`);
+  const grants = page.getByRole("list", { name: "Answers that are remembered" });
+  await grants.getByText("run_line").waitFor();
+  await picture(page, "grants");
+  await axe(page, "grants");
+  await grants.getByRole("button", { name: "Take back" }).click();
+  await page.getByText("It is asked about again.").waitFor();
+  await grants.waitFor({ state: "detached" });
+  await page.getByRole("link", { name: "New session" }).click();
+  await say(page, "form please");
+  await page.locator("section.question").waitFor();
+  await page.locator(".call summary").click();
+  await page.getByRole("button", { name: "Stop this call" }).click();
+  await page.locator(".call.is-cancelled").waitFor();
+  await page.getByText("Done. It says").waitFor();
+  await close();
+});
