@@ -559,13 +559,17 @@ class Talk(ShownSession):
         self._surface.output.write(text)
 
     async def confirm(self, text: str) -> bool:
-        """Return whether a person agrees."""
+        """Return whether a person agrees; Ctrl-C says no."""
         if not self._surface.can_ask:
             return False
         await self._screen.drain()
-        with self._screen.held():
+        said, around = None, self._acting
+        with trio.CancelScope() as self._acting, self._screen.held():
             await self._keyboard.settle()
             said = await self._keyboard.choice(text)
+        self._acting = around
+        if said is None:
+            self._keyboard.write("\n")
         return said in {"y", "yes"}
 
     async def put(self, asked: PendingQuestion) -> None:
