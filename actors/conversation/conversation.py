@@ -282,6 +282,10 @@ class Conversation:
         """How many of the rounds are finished, those of the running turn included."""
         return len(self._rounds)
 
+    def has_open_turn(self, input_id: str | None) -> bool:
+        """Return whether a turn, that of this input if one is given, has no end."""
+        return self.turn_id is not None and input_id in {None, *self.turn_inputs}
+
     def result(self, call_id: str) -> Result | None:
         """Return the result of a call of the latest answer; `None` once a new answer has begun."""
         return self._results.get(call_id)

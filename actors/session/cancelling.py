@@ -40,11 +40,6 @@ def cancelled_input(conversation: Conversation, input_id: str, reason: str) -> l
     return [*calls, InputCancelled(input_id=input_id, reason=reason)]
 
 
-def has_open(conversation: Conversation, input_id: str | None) -> bool:
-    """Return whether a turn has no end on record, and is that of this input; `None` means any."""
-    return conversation.turn_id is not None and input_id in {None, *conversation.turn_inputs}
-
-
 async def end_suspended(
     left: OpenTurn,
     reason: str,

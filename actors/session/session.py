@@ -52,7 +52,6 @@ from ..model.stream import StartModelCall
 from ..services import SessionServices
 from ..turn.setup import setup_turn
 from ..turn.turn import Turn
-from .cancelling import answering, cancelled_input, end_suspended, has_open
 from .later_try import LaterTry
 from .recovery import close_left_open, left_open
 from .rerun import set_aside
@@ -458,13 +457,15 @@ class Session:
         elif self._turn is not None and meant in {None, self._turn.input_id}:
             self._turn.cancel(message.reason)
             self._cancels.append(message.reply)
-        elif self._turn is None and has_open(self.conversation, meant):
+        elif self._turn is None and self.conversation.has_open_turn(meant):
             await self._cancel_suspended(message)
         else:
             message.reply.send(False)
 
     async def _cancel_suspended(self, message: CancelTurn) -> None:
         """End a turn that waits on record because it can't go on."""
+        from .cancelling import answering, end_suspended  # here: few sessions cancel so
+
         below = self._services.tree.detached
         with answering(message.reply):
             if (left := await self._close_left_open()) is not None:
@@ -476,6 +477,8 @@ class Session:
 
         It is on record before it is acknowledged: the input must not run after a restart either.
         """
+        from .cancelling import answering, cancelled_input
+
         place = self._queue.index(input_id)
         self._queue.remove(input_id)  # ahead of the commit, during which its turn could start
         ends = cancelled_input(self.conversation, input_id, message.reason)
