@@ -183,12 +183,15 @@ async def run_daemon(plan: DaemonPlan) -> None:
 def check_alone(data: Path) -> None:
     """Raise `ConflictError` if a daemon runs on the data folder already."""
     if (other := find_daemon(data)) is not None:
-        is_other = other.command != "serve"
-        what = f"a {other.command} is the daemon of" if is_other else "a daemon runs on"
+        elsewhere = "choose another folder with --data and another port with --port"
+        where = f"process {other.pid}, at {other.url}"
+        if other.command == "serve":
+            raise ConflictError(
+                f"a daemon runs on {data} already: {where}. Use that one, stop it with `callboard stop`, or {elsewhere}."
+            )
         raise ConflictError(
-            f"{what} {data} already: process {other.pid}, at {other.url}. Use that one, "
-            "stop it with `callboard stop`, or choose another folder with --data and another port "
-            "with --port."
+            f"a {other.command} is the daemon of {data}: {where}. It ends with the last command that works there, which "
+            f"`callboard status` shows: try again then, or {elsewhere}."
         )
 
 

@@ -477,7 +477,8 @@ async def _copy(chat: Talk, argument: str) -> None:
             f"that is longer than {MAX_COPIED_CHARS} characters, which few terminals take"
         )
     code = base64.b64encode(text.encode("utf-8", "replace")).decode()
-    await chat.write_raw(f"\x1b]52;c;{code}\x07")
+    if not await chat.write_raw(f"\x1b]52;c;{code}\x07"):
+        raise ValidationError("there is no terminal, and no program that has a clipboard")
     chat.say(
         f"  {counted(len(text), 'character')} for the clipboard, if the terminal lets programs have it"
     )

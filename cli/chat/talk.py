@@ -58,12 +58,7 @@ Beginning = Callable[[Client], Awaitable[SessionRow | None]]
 
 
 class _Unsure(msgspec.Struct, frozen=True):
-    """A prompt of which no answer says that it is on record.
-
-    Attributes:
-        prompt: What was asked for.
-        key: The same prompt, sent again with this key, is on record once.
-    """
+    """A prompt of which no answer says that it is on record; sent again with its key, it is there once."""
 
     prompt: tuple[object, ...]
     key: str
@@ -553,10 +548,12 @@ class Talk(ShownSession):
         ):
             self.notice("it had ended already" if meant else "nothing ran")
 
-    async def write_raw(self, text: str) -> None:
-        """Write to the terminal what it obeys and does not show."""
+    async def write_raw(self, text: str) -> bool:
+        """Write to the terminal what it obeys and does not show; return whether there is one."""
         await self._screen.drain()
-        self._surface.output.write(text)
+        if self._surface.can_ask:
+            self._surface.output.write(text)
+        return self._surface.can_ask
 
     async def confirm(self, text: str) -> bool:
         """Return whether a person agrees; Ctrl-C says no."""

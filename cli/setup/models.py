@@ -23,9 +23,10 @@ from ...providers.catalog.known import KNOWN
 from ...providers.catalog.services import ModelServices
 from ...providers.catalog.table import REHEARSAL
 from ...runtime.disk.core_dumps import forbid_core_dumps
-from ...runtime.errors import CallboardError, NetworkError
+from ...runtime.errors import CallboardError, NetworkError, NotFoundError
 from ...runtime.http.client import open_http_client
 from ...runtime.identity import now_ms
+from ...runtime.text import did_you_mean
 from ...runtime.wire.providers import ModelList, ModelSource, OfferedModel, ProviderRow
 from ..backend import connected, serving_daemon
 from ..exit_codes import ANSWERED
@@ -118,6 +119,10 @@ async def _show(
 ) -> int:
     async with _open(config, data) as (list_models, rows):
         if provider is not None:
+            if provider not in {row.name for row in rows} and did_you_mean(provider, ["default"]):
+                raise NotFoundError(
+                    f"There is no provider {provider!r}. Did you mean `callboard models default`?"
+                )
             if any(row.name == provider and not row.is_active for row in rows):
                 complain(
                     f"{provider} is inactive: `callboard providers activate {provider}` lets it be used."

@@ -224,6 +224,13 @@ async def test_nothing_that_is_piped_reaches_a_shell_or_attaches_a_file(command:
     assert "words of the file" not in str(server.requests[1].body)
 
 
+async def test_a_copy_writes_no_codes_of_terminals_into_a_file(command: Command) -> None:
+    async with scripted(command, reply("One.")):
+        done = await command("chat", stdin=b"Hello\n/copy\n", environ={"SSH_TTY": "/dev/pts/0"})
+    assert "\x1b]52" not in done.out
+    assert "there is no terminal" in done.out + done.err
+
+
 async def test_answers_are_copied_and_sessions_counted_and_forked(command: Command) -> None:
     """Help in groups, a command that was mistyped, the clipboard, usage, a copy of the session, a search."""
     async with scripted(command, reply(ANSWER), reply("In the copy.")) as server:

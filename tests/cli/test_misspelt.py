@@ -68,6 +68,15 @@ async def test_what_other_programs_call_it(
     assert ("restore" in done.err) == line.startswith("restoer")
 
 
+async def test_a_command_of_models_is_not_taken_for_a_provider(
+    command: Command, run_here: RunHere
+) -> None:
+    done = await run_here(command, "models", "defalt")
+    assert "Did you mean `callboard models default`?" in done.err
+    done = await run_here(command, "models", "opanai")
+    assert 'Did you mean "openai"?' in done.err
+
+
 async def test_help_and_version_are_commands_too(command: Command, run_here: RunHere) -> None:
     for line, same in (("help run", "run --help"), ("help", "--help"), ("version", "--version")):
         done = await run_here(command, *line.split())

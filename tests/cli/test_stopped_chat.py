@@ -40,6 +40,8 @@ async def test_a_chat_that_is_the_daemon_says_who_ended_it_and_how_to_come_back(
             assert "a chat is the daemon" in (await command("status")).out
             refused = (await command("serve", "--port", "0")).err
             assert "a chat is the daemon of" in refused
+            assert "try again then" in refused
+            assert "callboard stop" not in refused
             await terminal.type("half a thou")
             await terminal.expect("thou")
             stopped = await command("stop")
