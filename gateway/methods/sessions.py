@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ...actors.people.lineage import agent_named
 from ...config.prices import priced
 from ...embedding.options import check_turn_options
@@ -143,6 +145,7 @@ async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
     _check_running(caller)
     row = await caller.session(params.session_id)
     _take_back(caller, params.session_id)
+    params = _by_own_policy(caller, row, params)
     if params.options is not None or params.mode is InputMode.STEER or caller.via:
         ticket = await submit_with(caller, row, params)
     else:
@@ -333,6 +336,25 @@ def _take_back(caller: Caller, session_id: str) -> None:
         host = host_of(caller.runtime)
         host.given_options.pop(session_id, None)
         host.channels.take_back(session_id)
+
+
+def _by_own_policy(caller: Caller, row: SessionRow, params: wire.Prompt) -> wire.Prompt:
+    """Return a prompt beside a command that lets more run in the session than its agent does: only its own turns do.
+
+    What steers joins a turn that runs, and has its policy.
+    """
+    host, options = host_of(caller.runtime), params.options or TurnOptions()
+    given = host.given_options.get(params.session_id)
+    if given is None or params.mode is InputMode.STEER or options.policy is not None:
+        return params
+    if caller.subscriptions.has_at_end(params.session_id):  # the command itself
+        return params
+    agent = agent_named(host.agents, row.agent)
+    if not given.widens(agent):
+        return params
+    return msgspec.structs.replace(
+        params, options=msgspec.structs.replace(options, policy=agent.policy)
+    )
 
 
 async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> InputTicket:

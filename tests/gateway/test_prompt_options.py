@@ -281,3 +281,25 @@ async def test_options_of_a_command_hold_until_somebody_else_prompts(tmp_path: P
         async with connect(url, token.reveal()) as client:
             await client.ask(session.session_id, "Write 'b' to b.txt.")
         assert (tmp_path / "work" / "b.txt").read_text() == "b"
+
+
+async def test_a_laxer_policy_of_a_command_is_that_of_its_own_prompts(tmp_path: Path) -> None:
+    local, token = local_credential()
+    (tmp_path / "work").mkdir()
+    settings = Settings(policy=Preset.STRICT)
+    async with (
+        callboard.open_runtime(
+            model="rehearsal", workspace=tmp_path / "work", settings=settings, on_approval="deny"
+        ) as runtime,
+        open_gateway(runtime, ServerSettings(port=0), tmp_path / "data", local=local) as gateway,
+    ):
+        url = f"ws://127.0.0.1:{gateway.port}/ws"
+        session = await runtime.create_session()
+        async with connect(url, token.reveal()) as client, connect(url, token.reveal()) as other:
+            auto = TurnOptions(policy=Preset.AUTO)
+            given = GiveOptions(session_id=session.session_id, options=auto)
+            await client.request("session/give_options", given, Nothing)
+            await other.ask(session.session_id, "Write 'a' to a.txt.")
+            assert not (tmp_path / "work" / "a.txt").exists()
+            await client.ask(session.session_id, "Write 'b' to b.txt.")
+            assert (tmp_path / "work" / "b.txt").read_text() == "b"
