@@ -110,7 +110,7 @@ class _FirstProcess:
 
     def _look(self) -> None:
         """End if the run has ended, or said its code; stop if it was stopped, until somebody goes on with this process."""
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError, ConnectionResetError):  # the run ended with a signal unread
             if said := self._line.recv(1):
                 os._exit(said[0])
         number, status = os.waitpid(self._process, os.WNOHANG | os.WUNTRACED)

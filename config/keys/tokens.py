@@ -49,6 +49,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         created_at_ms: When this token was made, in Unix milliseconds.
         agents: Agents whose sessions it sees; `None` is all.
         sessions: Sessions that it sees; `None` is all.
+        made_as: What it is called at the node of a cluster that made it, where another token has that name here.
     """
 
     name: str
@@ -57,6 +58,12 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at_ms: int
     agents: tuple[str, ...] | None = None
     sessions: tuple[str, ...] | None = None
+    made_as: str = ""
+
+    @property
+    def sender(self) -> str:
+        """The name by which its requests are known as sent before, at each node of a cluster."""
+        return self.made_as or self.name
 
     @property
     def is_limited(self) -> bool:
@@ -185,8 +192,10 @@ class Credentials:
             for each in new:
                 if all(other.digest != each.digest for other in kept):
                     is_taken = any(other.name == each.name for other in kept)
-                    name = f"{each.name[:55]}-{each.digest[:8]}" if is_taken else each.name
-                    kept.append(msgspec.structs.replace(each, name=name))
+                    if is_taken:
+                        name = f"{each.name[:55]}-{each.digest[:8]}"
+                        each = msgspec.structs.replace(each, name=name, made_as=each.sender)
+                    kept.append(each)
             return tuple(kept)
 
         self._change(change, None)

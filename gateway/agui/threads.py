@@ -136,7 +136,7 @@ class Threads:
 
 def _thread(requester: Requester, agent: str, thread_id: str) -> RequestKey:
     # The agent is part of the method: some front ends lead one thread through several agents.
-    return RequestKey(requester.name, f"{THREAD} {agent}", thread_id, "")
+    return RequestKey(requester.sender, f"{THREAD} {agent}", thread_id, "")
 
 
 def run_key(session_id: str, run_id: str, digest: str) -> RequestKey:

@@ -43,8 +43,16 @@ class Requester:
     @property
     def name(self) -> str:
         """The name on record."""
+        return self._called(self.credential.name)
+
+    @property
+    def sender(self) -> str:
+        """Whose requests with a key these are; the same at each node of a cluster."""
+        return self._called(self.credential.sender)
+
+    def _called(self, name: str) -> str:
         is_local = self.daemon.is_local(self.credential)
-        name = LOCAL_CALLER if is_local else f"token:{self.credential.name}"
+        name = LOCAL_CALLER if is_local else f"token:{name}"
         return f"{name} via {self.via}" if self.via else name
 
     @property

@@ -239,7 +239,7 @@ class Connection:
             # not be overtaken by the one after it.
             key = None
             if method.role is not Role.OBSERVER:  # those change nothing
-                key = await request_key(self.credential.name, method.name, request.params, params)
+                key = await request_key(self.credential.sender, method.name, request.params, params)
         except CallboardError as error:
             self._answer_error(request.id, rpc_error(error))
             return False

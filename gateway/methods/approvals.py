@@ -173,7 +173,8 @@ async def check_policy(caller: Caller, params: wire.CheckPolicy) -> wire.PolicyA
     """Say whether a call of a session would run, ask or be denied, and which rule decides."""
     session = await caller.session(params.session_id)
     host = host_of(caller.runtime)
-    plan, tree = host.plan, Lineage(host.plan.store, host.agents, host.channels)
+    plan = host.plan
+    tree = Lineage(plan.store, host.agents, host.channels, host.force.gone)
     lineage = await tree.above(session.parent_id)
     above, channel = policy_above(host.force.policies, lineage)
     judge = Judge(

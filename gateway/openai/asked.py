@@ -273,7 +273,7 @@ async def key_of(exchange: Exchange, requester: Requester, body: bytes) -> Reque
         raise ApiProblem(why, code="idempotency_key_invalid")
     session = exchange.head.one(SESSION) or ""
     digest = await read_by(lambda body: hashlib.sha256(session.encode() + b"\n" + body), body)
-    return RequestKey(requester.name, f"POST {exchange.rest}", key, digest.hexdigest())
+    return RequestKey(requester.sender, f"POST {exchange.rest}", key, digest.hexdigest())
 
 
 async def _recorded(requester: Requester, key: RequestKey) -> Begun | None:

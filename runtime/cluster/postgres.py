@@ -18,7 +18,8 @@ from .lease import LEASE_SECONDS
 from .registry import ALL, NODES, ClusterSql, Database
 
 STATEMENT_MS = 1000
-"""A renewal that takes longer comes too late, and whatever else takes as long is tried again."""
+"""A renewal that takes longer comes too late, and whatever else takes as long is tried again. A node that is stopped
+between two statements of a transaction holds others up no longer: then the database ends it."""
 CHANNEL = "callboard_nodes"
 """Where the database says that something has changed, and what."""
 
@@ -97,6 +98,7 @@ class PostgresDatabase(Database):
             self._connection = connect(self._address, writes=True)
             self._connection.execute("set synchronous_commit = off")
             self._connection.execute(b"set statement_timeout = %d" % STATEMENT_MS)
+            self._connection.execute(b"set idle_in_transaction_session_timeout = %d" % STATEMENT_MS)
             self._connection.execute(f"listen {CHANNEL}".encode())
             self._may_have_missed = True
         return self._connection

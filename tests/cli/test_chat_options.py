@@ -115,7 +115,7 @@ async def test_the_window_is_that_of_the_server_of_a_base_url(command: Command) 
         place = ("--base-url", server.base_url, "--model", "tiny", "--policy", "strict")
         async with chatting(command, *place) as terminal:
             await prompt(terminal, "Hello", "  Hi.\n")
-            await terminal.expect("custom/tiny · strict · 50% of 4.1k")
+            await terminal.expect("50% of 4.1k")
             await say(terminal, "/status")
             await terminal.expect(
                 "  agent: general\n  model: custom/tiny, 50% of 4.1k\n  policy: strict"

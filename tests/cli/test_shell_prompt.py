@@ -386,7 +386,8 @@ async def test_a_run_ends_by_the_signal_that_ended_its_process(command: Command)
     ):
         await until(lambda: len(server.requests) == 1)
         first.send_signal(signal.SIGQUIT)
-        assert await first.wait() == -signal.SIGQUIT
+        said = await all_of(first.stderr)
+        assert await first.wait() == -signal.SIGQUIT, said
 
 
 async def test_stop_drains_the_process_that_was_left(command: Command) -> None:

@@ -45,6 +45,7 @@ def open_node(url: str, node: str, folder: Path) -> AbstractAsyncContextManager[
 
 async def serve_until(
     stop: trio.Event,
+    gone: trio.Event,
     opening: AbstractAsyncContextManager[Daemon],
     *,
     task_status: trio.TaskStatus[Daemon],
@@ -55,6 +56,7 @@ async def serve_until(
         node = host_of(daemon.runtime).plan.node
         assert node is not None
         await node.begin_leaving()  # as `callboard serve` does before it drains
+    gone.set()
 
 
 async def hear_turns(client: Client, session_id: str, seqs: list[int], ends: list[int]) -> None:
@@ -70,23 +72,32 @@ async def test_a_client_goes_on_with_another_node_when_its_own_is_gone(
     url: str, tmp_path: Path
 ) -> None:
     async with open_node(url, "b", tmp_path) as b, trio.open_nursery() as nursery:
-        stop = trio.Event()
-        a: Daemon = await nursery.start(serve_until, stop, open_node(url, "a", tmp_path))
+        stop, gone = trio.Event(), trio.Event()
+        a: Daemon = await nursery.start(serve_until, stop, gone, open_node(url, "a", tmp_path))
         known, seqs, ends = Credentials(tmp_path / "b"), list[int](), list[int]()
         with trio.fail_after(WAIT_SECONDS):
             await until(lambda: known.find(a.token) is not None)
-            async with connect(urls=[a.url, b.url], token=a.token) as client:
+            async with (
+                connect(urls=[a.url, b.url], token=a.token) as client,
+                trio.open_nursery() as hearing,
+            ):
                 session = await client.create_session()
-                nursery.start_soon(hear_turns, client, session.session_id, seqs, ends)
+                hearing.start_soon(hear_turns, client, session.session_id, seqs, ends)
                 await client.prompt(session.session_id, "One?")
                 await until(lambda: len(ends) == 1)
                 stop.set()
                 await client.prompt(session.session_id, "Two?")
                 await until(lambda: len(ends) == 2)
+                await gone.wait()
+                await client.prompt(session.session_id, "Three?")
+                await until(lambda: len(ends) == 3)
                 said = [row.content for row in await client.messages(session.session_id)]
-                assert said == ["One?", "By a.", "Two?", "By b."]
+                by = said.pop(3)  # the one that is ending, or the other one, and that once
+                assert by in {"By a.", "By b."}
+                assert said == ["One?", "By a.", "Two?", "Three?", "By b."]
                 assert seqs == list(range(1, len(seqs) + 1))  # nothing missed, nothing twice
-                nursery.cancel_scope.cancel()
+                hearing.cancel_scope.cancel()
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_node_that_is_not_there_is_passed_over() -> None:

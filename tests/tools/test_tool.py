@@ -63,7 +63,7 @@ POINT = {
 }
 
 
-def test_defaults_are_optional_and_null_is_not_mentioned() -> None:
+def test_defaults_are_optional_and_null_is_offered_where_it_is_another_value() -> None:
     @tool
     def function(
         maybe: int | None = None,
@@ -76,7 +76,7 @@ def test_defaults_are_optional_and_null_is_not_mentioned() -> None:
         "type": "object",
         "properties": {
             "maybe": {"type": "integer"},
-            "level": {"type": "integer", "default": 3},
+            "level": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": 3},
             "names": {"type": "array", "items": {"type": "string"}},
             "point": POINT,
         },
