@@ -175,6 +175,16 @@ class Shell:
             except OSError:
                 return None
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether the first process has ended before the run. That is seen here before its terminal ends."""
+        try:
+            return not self.has_prompt and not self._line.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def give_back(self, code: int, *terminals: int) -> None:
         """Have the first process end with this code; what was its terminal and its files is left before.
 

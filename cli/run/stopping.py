@@ -114,7 +114,9 @@ class EarlyEnd:
 
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
         """Cancel the turn at the first Ctrl-C; the second ends the process on the spot, or hands it to others."""
-        async for _ in signals:
+        async for number in signals:
+            if number == signal.SIGHUP and self._shell is not None and self._shell.was_killed:
+                continue  # the terminal ended with the process that the shell waited for: see `watch_shell`
             await self._interrupted()
             return
 

@@ -380,9 +380,11 @@ async def test_a_run_whose_process_is_killed_says_so(command: Command) -> None:
 
 
 async def test_a_run_ends_by_the_signal_that_ended_its_process(command: Command) -> None:
+    # What a script runs in the background ignores it, and so would the run.
+    program = ("env", "--default-signal=QUIT", sys.executable, "-m", "callboard")
     async with (
         open_scripted_server([stall("Well, ")]) as server,
-        in_pipes(command, "run", *at(server), "Hello") as first,
+        in_pipes(command, "run", *at(server), "Hello", program=program) as first,
     ):
         await until(lambda: len(server.requests) == 1)
         first.send_signal(signal.SIGQUIT)

@@ -92,9 +92,10 @@ async def test_a_client_goes_on_with_another_node_when_its_own_is_gone(
                 await client.prompt(session.session_id, "Three?")
                 await until(lambda: len(ends) == 3)
                 said = [row.content for row in await client.messages(session.session_id)]
-                by = said.pop(3)  # the one that is ending, or the other one, and that once
-                assert by in {"By a.", "By b."}
-                assert said == ["One?", "By a.", "Two?", "Three?", "By b."]
+                # The one that was ending may have answered, or have cut the turn off, or not have begun it.
+                assert said[:3] == ["One?", "By a.", "Two?"]
+                assert said[-2:] == ["Three?", "By b."]
+                assert [each for each in said[3:-2] if not each.startswith("By ")] == []
                 assert seqs == list(range(1, len(seqs) + 1))  # nothing missed, nothing twice
                 hearing.cancel_scope.cancel()
         nursery.cancel_scope.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from contextlib import contextmanager
 
 import pytest
 
@@ -84,10 +85,18 @@ def test_a_session_goes_from_a_fenced_node_to_one_other(peers: tuple[Peer, Peer,
     assert b.registry.counts() == {"b": len(by_b), "c": len(by_c)}
 
 
+@contextmanager
+def long_commit(peer: Peer) -> Generator[None]:
+    """A transaction as a commit is whose statements take long, and which is never idle."""
+    peer.database.rows("set idle_in_transaction_session_timeout = 0")
+    with peer.database.transaction():
+        yield
+
+
 def test_a_fence_waits_for_a_commit_that_is_under_way(peers: tuple[Peer, Peer, Peer]) -> None:
     a, b, _ = peers
     a.make_busy("s")
-    with a.database.transaction():
+    with long_commit(a):
         assert a.registry.holds(a.life)
         while a.database.rows("select 1 from nodes where node_id = 'a' and lease_until_ms > "
                               f"{a.database.sql.now}"):  # fmt: skip
@@ -101,7 +110,7 @@ def test_a_fence_waits_for_a_commit_that_is_under_way(peers: tuple[Peer, Peer, P
 
 def test_a_long_commit_does_not_keep_its_node_from_renewing(peers: tuple[Peer, Peer, Peer]) -> None:
     a, b, _ = peers
-    with a.database.transaction():
+    with long_commit(a):
         assert a.registry.holds(a.life)
         b.let_lapse(a.life)
         with pytest.raises(StorageError, match="took too long"):
@@ -116,7 +125,7 @@ def test_a_name_is_taken_again_behind_a_commit_of_its_last_life(
 ) -> None:
     a, b, _ = peers
     joining = Joining(node_id="a", url="http://a", version="1")
-    with a.database.transaction():
+    with long_commit(a):
         assert a.registry.holds(a.life)
         b.let_lapse(a.life)
         with pytest.raises(StorageError, match="took too long"):
