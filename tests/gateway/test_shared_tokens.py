@@ -67,7 +67,6 @@ class Database:
 
     def __init__(self) -> None:
         self.rows: dict[str, str] = {}
-        self.tokens_changed = trio.Event()
         self.is_down = False
 
     async def tokens(self) -> dict[str, str]:
@@ -81,11 +80,20 @@ class Database:
         self.rows = {**new, **self.rows, **dict.fromkeys(revoked, "")}
 
 
+class Connection:
+    """The connection of one node, which the database tells of changes by itself."""
+
+    def __init__(self, database: Database) -> None:
+        self.tokens_changed = trio.Event()
+        self.tokens, self.change_tokens = database.tokens, database.change_tokens
+
+
 class Node:
     def __init__(self, folder: Path, database: Database) -> None:
+        self.connection = Connection(database)
         self.credentials = Credentials(folder)
         self.changes = 0
-        self.shared = SharedTokens(database, self.credentials, state_of, self._changed)
+        self.shared = SharedTokens(self.connection, self.credentials, state_of, self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -182,6 +190,6 @@ async def test_what_the_database_does_not_take_is_brought_over_when_it_is_back(
         database.is_down = False
         with trio.fail_after(WAIT_SECONDS):
             await until(lambda: bool(database.rows))
-            database.tokens_changed.set()
+            b.connection.tokens_changed.set()
             await until(lambda: b.names == ["one"])
         nursery.cancel_scope.cancel()
