@@ -103,7 +103,10 @@ class PlayedClient:
                             for session_id in self._followed:
                                 nursery.start_soon(self._listen, session_id, name=self.name)
                             self._there.set()
-                            await trio.sleep_forever()
+                            try:
+                                await trio.sleep_forever()
+                            finally:
+                                self._nursery = None  # it takes no more tasks
             except CallboardError as error:
                 self.world.note(f"{self.name}: {type(error).__name__}")
             if self._there.is_set():
@@ -248,15 +251,15 @@ class PlayedClient:
     # ── people ───────────────────────────────────────────────────────────────────────────────────
 
     async def _people(self) -> None:
-        client = await self.client()
-        assert self._nursery is not None
+        client, nursery = await self.client(), self._nursery
+        assert nursery is not None
         async with client.topic(Topic.APPROVALS, after_seq=0) as topic:
             async for update in topic:
                 match update.update.event if isinstance(update, TopicUpdate) else None:
                     case ApprovalAsked() as asked:
-                        self._nursery.start_soon(self._consider, asked, name="a person")
+                        nursery.start_soon(self._consider, asked, name="a person")
                     case QuestionAsked() as question:
-                        self._nursery.start_soon(self._say, question, name="a person")
+                        nursery.start_soon(self._say, question, name="a person")
                     case _:
                         pass
 

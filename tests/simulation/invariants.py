@@ -27,6 +27,7 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Input
 from callboard.runtime.store.queries import Queries
 from callboard.runtime.store.rows import ApprovalRow, SessionRow
+from callboard.runtime.store.tables.deleted_messages import DELETED
 from callboard.runtime.wire.topics import Snapshot
 from simulation.tools import READS, Took
 from support.stage import check_in_each_format, check_messages, messages_of
@@ -171,11 +172,13 @@ def the_next_request_is_valid(world: World, request: ModelRequest) -> None:
 def deleted_inputs(
     world: World, session_id: str, deleted: MessagesDeleted
 ) -> dict[str, tuple[str, str]]:
-    """Session and text of each input that is deleted, by its id."""
+    """Session and text of each input that is deleted, by its id; a fork has only what stands in their place."""
     return {
         event.input_id: (session_id, event.text)
         for event in (stored.event for stored in world.record[session_id])
-        if isinstance(event, InputAccepted) and event.input_id in deleted.message_ids
+        if isinstance(event, InputAccepted)
+        and event.input_id in deleted.message_ids
+        and event.text != DELETED
     }
 
 

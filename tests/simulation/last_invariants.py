@@ -37,7 +37,7 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.store.ledger import Ledger
-from callboard.runtime.store.tables.deleted_messages import without_deleted
+from callboard.runtime.store.tables.deleted_messages import DELETED, without_deleted
 from simulation.disk import empty_database
 from simulation.invariants import is_deleted
 from simulation.models import FILES
@@ -351,7 +351,7 @@ def forks_begin_as_their_source(world: World) -> None:
         if not isinstance(created, SessionCreated) or not created.forked_from:
             continue
         source = iter(_inputs(world.record[created.forked_from]))
-        copied = [text for text in _inputs(commit) if text]  # without those that were deleted
+        copied = [text for text in _inputs(commit) if text != DELETED]
         assert all(text in source for text in copied), f"{copied} in {created}"
         acts = [
             stored
