@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import trio
 
 from ..runtime.definitions import Agent, SessionKind
+from ..runtime.event_types.calls import CalledServer
 from ..runtime.handles import (
     ArtifactReader,
     ChannelHandle,
@@ -105,6 +106,7 @@ class ToolContext(Generic[App]):
         shown_preview: The preview that a person saw before they allowed this call; `None` when
             nobody was asked, or the arguments that run are others.
         trace: Where the call stands in a trace, for whatever it asks elsewhere; `None` without `[telemetry]`.
+        server: The MCP server that the call has asked; its tool says so here, for the record.
 
     Example:
         @callboard.tool(needs=["files.read"])
@@ -138,6 +140,7 @@ class ToolContext(Generic[App]):
     approval_reason: str | None = None
     shown_preview: str | None = None
     trace: TraceContext | None = None
+    server: CalledServer | None = None
     on_progress: InitVar[Callable[[str], None] | None] = None
 
     def __post_init__(self, on_progress: Callable[[str], None] | None) -> None:

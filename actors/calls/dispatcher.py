@@ -516,6 +516,7 @@ class CallBatch:
             hosts=hosts_of(ready),
             attempts_left=outcome.attempts_left,
             attachments=outcome.attachments,
+            server=None if ready is None else ready.context.server,
         )
 
     async def _record_results(self, *, at_once: bool) -> None:

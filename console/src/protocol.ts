@@ -3277,6 +3277,7 @@ duration_ms?: number
 hosts?: string[]
 attempts_left?: (number | null)
 attachments?: Attachment[]
+server?: (CalledServer | null)
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3286,6 +3287,16 @@ export interface Artifact {
 kind: string
 id: string
 size_bytes: number
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "CalledServer".
+ */
+export interface CalledServer {
+name: string
+protocol?: string
+transport?: ("pipe" | "tcp")
+code?: (number | null)
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3689,4 +3700,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: f13214f9a7f6276a87830511ef8edbe35f594f2a63e81d4556ae96aa909118bb
+// Of the schema: 9b06f6b2a8fc3a64ff6595f2b049157fc43a07b6e9cd1c9cd47895e143cec5d5

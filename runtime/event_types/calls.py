@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import msgspec
+
 from ..definitions import Artifact, Attachment, CallStatus
 from ..text import StoredInteger
 from .durable import Event
@@ -42,6 +46,22 @@ class CallStarted(Event, frozen=True, kw_only=True, tag="call_started"):
     digest: str = ""
 
 
+class CalledServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The server of the Model Context Protocol that a call asked.
+
+    Attributes:
+        name: Its name in the configuration.
+        protocol: The revision of the protocol that it speaks.
+        transport: `pipe` to a program, `tcp` to an address.
+        code: The protocol's code of the error with which it answered, if it did.
+    """
+
+    name: str
+    protocol: str = ""
+    transport: Literal["pipe", "tcp"] = "pipe"
+    code: StoredInteger | None = None
+
+
 class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
     """A call has its result.
 
@@ -57,6 +77,7 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
         attempts_left: How often the model may still call the tool in this turn, if the arguments
             were wrong.
         attachments: Images and files beside the result, for a model that can be shown them.
+        server: The MCP server that was asked, for a tool of one.
 
     Example:
         async for event in turn:
@@ -77,6 +98,7 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
     hosts: tuple[str, ...] = ()
     attempts_left: StoredInteger | None = None
     attachments: tuple[Attachment, ...] = ()
+    server: CalledServer | None = None
 
 
 class CallDeferred(Event, frozen=True, kw_only=True, tag="call_deferred"):

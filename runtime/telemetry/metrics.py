@@ -68,7 +68,14 @@ INSTRUMENTS = (
     ),
     Instrument(
         *(names.MCP_DURATION, "s", "How long calls of MCP servers take.", _MCP_SECONDS),
-        (names.TOOL, names.MCP_METHOD, names.ERROR),
+        (
+            names.TOOL,
+            names.MCP_METHOD,
+            names.MCP_VERSION,
+            names.TRANSPORT,
+            names.ERROR,
+            names.STATUS_CODE,
+        ),
     ),
     Instrument(
         *(names.APPROVAL_DURATION, "s", "How long questions wait for people.", _WAIT_SECONDS),
@@ -117,7 +124,7 @@ class Metrics:
         self._known: dict[tuple[str, ...], Series] = {}
 
     def of(self, metric: str, *labels: str) -> Series:
-        """Return where values are counted; `labels` are those of the metric's labels, the empty ones last, or left out."""
+        """Return where values are counted; `labels` are those of the metric's labels; empty ones are left out."""
         came = (metric, *labels)
         if (known := self._known.get(came)) is None:
             if len(self._known) >= MAX_KNOWN:

@@ -45,6 +45,9 @@ TOKEN_TYPE = "gen_ai.token.type"
 SERVER_ADDRESS = "server.address"
 SERVER_PORT = "server.port"
 MCP_METHOD = "mcp.method.name"
+MCP_VERSION = "mcp.protocol.version"
+TRANSPORT = "network.transport"
+STATUS_CODE = "rpc.response.status_code"
 ERROR = "error.type"
 
 INPUT_MESSAGES = "gen_ai.input.messages"
@@ -64,6 +67,8 @@ ATTEMPT = "callboard.attempt"
 # ── values ───────────────────────────────────────────────────────────────────────────────────────
 
 CALL_TOOL = "tools/call"
+METHODS = {"mcp_resources": "resources/list", "mcp_read": "resources/read"}
+"""What our own tools ask servers, by their names; those of servers are called."""
 FUNCTION, EXTENSION = "function", "extension"
 PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "xai": "x_ai"}
 """Providers that the conventions call otherwise; any other has its own name."""

@@ -398,7 +398,9 @@ class SpanBuilder:
             return
         status = event.status
         error = "" if status is CallStatus.SUCCESS else failure_of(event)
-        template = turn.templates.of_tool(session.agent, event.name, status, call.tier, error)
+        template = turn.templates.of_tool(
+            session.agent, event.name, status, call.tier, error, event.server
+        )
         own: Attributes = {names.TOOL_CALL: event.call_id[:MAX_ID]}
         if self._content is not None:
             own |= self._content.of_call(call.arguments, event)

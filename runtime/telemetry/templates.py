@@ -7,10 +7,11 @@ what a tool does), where they are counted and how most of them is written is fou
 from __future__ import annotations
 
 from ..definitions import CallStatus
+from ..event_types.calls import CalledServer
 from ..turn_options import TurnOptions
 from . import names
 from .context import TurnTrace
-from .metrics import Metrics
+from .metrics import MAX_LABEL, Metrics
 from .span import Attributes, Facts, Template
 
 MAX_TEMPLATES = 64
@@ -47,7 +48,7 @@ class Templates:
         self._trace = trace
         self._span_id = trace.span_id(turn_id)
         self._options = options
-        self._known: dict[tuple[str, ...], Template] = {}
+        self._known: dict[tuple[object, ...], Template] = {}
 
     def of_turn(
         self, agent: str, turn_id: str, outcome: str, error: str, *, has_compacted: bool
@@ -73,13 +74,19 @@ class Templates:
         return self._known.get(key) or self._keep(key, self._of_model(*key))
 
     def of_tool(
-        self, agent: str, called: str, status: CallStatus, tier: str, error: str
+        self,
+        agent: str,
+        called: str,
+        status: CallStatus,
+        tier: str,
+        error: str,
+        server: CalledServer | None,
     ) -> Template:
         """Return that of calls of a tool; `others` counts calls of a server's tool."""
-        key = (agent, called, status, tier, error)
+        key = (agent, called, status, tier, error, server)
         return self._known.get(key) or self._keep(key, self._of_tool(*key))
 
-    def _keep(self, key: tuple[str, ...], made: Template) -> Template:
+    def _keep(self, key: tuple[object, ...], made: Template) -> Template:
         if len(self._known) >= MAX_TEMPLATES:
             self._known.clear()
         self._known[key] = made
@@ -141,7 +148,13 @@ class Templates:
         return made
 
     def _of_tool(
-        self, agent: str, called: str, status: CallStatus, tier: str, error: str
+        self,
+        agent: str,
+        called: str,
+        status: CallStatus,
+        tier: str,
+        error: str,
+        server: CalledServer | None,
     ) -> Template:
         tool = self._facts.tool(called)
         # A name that no tool has is the model's own words.
@@ -159,11 +172,19 @@ class Templates:
         if tool is not None:
             found[names.TOOL_DESCRIPTION] = tool.description[:MAX_DESCRIPTION]
             found[names.TIER] = tier or str(tool.tier)
+        place: tuple[str, ...] = ("", "")
+        code, method = "", names.METHODS.get(called, names.CALL_TOOL)
         if is_foreign:
-            found[names.MCP_METHOD] = names.CALL_TOOL
+            found[names.MCP_METHOD] = method
+        if is_foreign and server is not None:
+            place = server.protocol[:MAX_LABEL], server.transport
+            code = "" if server.code is None else str(server.code)
+            its = (names.MCP_VERSION, names.TRANSPORT, names.STATUS_CODE)
+            found |= {name: text for name, text in zip(its, (*place, code), strict=True) if text}
         metric = (names.TOOL_DURATION, name, agent)
         span_name = f"{names.EXECUTE_TOOL} {name}"
         made = self._made(span_name, self._span_id, found, error, *metric)
         if is_foreign:
-            made.others = (self._metrics.of(names.MCP_DURATION, name, names.CALL_TOOL, error),)
+            labels = (name, method, *place, error, code)
+            made.others = (self._metrics.of(names.MCP_DURATION, *labels),)
         return made

@@ -15,6 +15,8 @@ from callboard.runtime.telemetry.metrics import INSTRUMENTS
 PACKAGES = (
     *("opentelemetry.semconv._incubating.attributes.gen_ai_attributes",),
     *("opentelemetry.semconv._incubating.attributes.mcp_attributes",),
+    *("opentelemetry.semconv._incubating.attributes.network_attributes",),
+    *("opentelemetry.semconv._incubating.attributes.rpc_attributes",),
     *("opentelemetry.semconv._incubating.attributes.session_attributes",),
     *("opentelemetry.semconv.attributes.server_attributes",),
     *("opentelemetry.semconv.attributes.error_attributes",),
@@ -51,7 +53,9 @@ def test_a_name_is_one_of_theirs_or_says_that_it_is_ours(name: str, theirs: set[
 
 def test_operations_and_values_are_theirs(theirs: set[str]) -> None:
     operations = {names.INVOKE_AGENT, names.CHAT, names.EXECUTE_TOOL}
-    assert operations | {names.CALL_TOOL} | set(names.PROVIDERS.values()) <= {
+    assert operations | {names.CALL_TOOL, *names.METHODS.values()} | set(
+        names.PROVIDERS.values()
+    ) <= {
         *theirs,
         *re.findall(r'= "([a-z_/.]+)"', _source("gen_ai_attributes") + _source("mcp_attributes")),
     }

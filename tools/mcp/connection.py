@@ -75,7 +75,7 @@ from .questions import (
     read_message,
     read_url,
 )
-from .state import CallFaults, ConnectionLost, ShowProgress, TaskNote
+from .state import AnsweredError, CallFaults, ConnectionLost, ShowProgress, TaskNote
 from .streams import MAX_LISTED
 from .tasks.handle import FollowedCall, Tasks
 
@@ -577,21 +577,20 @@ def _not_protocol(error: ValidationError) -> ToolFailure:
     )
 
 
-def _failure(error: MCPError, what: str) -> ToolFailure:
+def _failure(error: MCPError, what: str) -> AnsweredError:
     """Return what the model gets of an error of the protocol, asked for a tool, a resource or a prompt."""
-    said = redact(error.message)[:MAX_ERROR_CHARS]
-    match error.code:
-        case code if code == INVALID_PARAMS:
-            return ToolFailure(
-                ErrorType.VALIDATION_ERROR, f"The server refuses the arguments: {said}"
-            )
-        case code if code == METHOD_NOT_FOUND:
-            missing = f"The server has no such {what}: {said}"
-            kind = ErrorType.TOOL_NOT_FOUND if what == "tool" else ErrorType.EXECUTION_ERROR
-            return ToolFailure(kind, missing, code=METHOD_NOT_FOUND)
-        case code if code == REQUEST_TIMEOUT:
-            return ToolFailure(ErrorType.TIMEOUT, f"The server did not answer in time: {said}")
-        case code:
-            return ToolFailure(
-                ErrorType.EXECUTION_ERROR, f"The server failed ({code}): {said}", code=code
-            )
+    said, code = redact(error.message)[:MAX_ERROR_CHARS], error.code
+    kind, details = ErrorType.EXECUTION_ERROR, {"code": code}
+    match code:
+        case _ if code == INVALID_PARAMS:
+            kind, details = ErrorType.VALIDATION_ERROR, {}
+            said = f"The server refuses the arguments: {said}"
+        case _ if code == METHOD_NOT_FOUND:
+            kind = ErrorType.TOOL_NOT_FOUND if what == "tool" else kind
+            said = f"The server has no such {what}: {said}"
+        case _ if code == REQUEST_TIMEOUT:
+            kind, details = ErrorType.TIMEOUT, {}
+            said = f"The server did not answer in time: {said}"
+        case _:
+            said = f"The server failed ({code}): {said}"
+    return AnsweredError(code, kind, said, **details)

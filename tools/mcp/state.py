@@ -33,6 +33,18 @@ class ConnectionLost(Exception):
         self.may_have_run = may_have_run
 
 
+class AnsweredError(ToolFailure):
+    """The server answered with an error of the protocol.
+
+    Attributes:
+        code: The protocol's code of it.
+    """
+
+    def __init__(self, code: int, error_type: ErrorType, message: str, /, **details: Any) -> None:
+        super().__init__(error_type, message, **details)
+        self.code = code
+
+
 class CallFaults:
     """What failed under a call, below the protocol; it ends with its call.
 
@@ -200,6 +212,7 @@ class Callee(Protocol):
     """A connection, for who calls tools over it; see `connection.Connection`."""
 
     lost: trio.Event
+    info: ServerInfo
 
     async def call(
         self,

@@ -13,6 +13,7 @@ import trio
 from ...config.mcp.settings import McpSettings, PinnedTool
 from ...runtime.definitions import Effect, ErrorType, Resource, Tier, ToolFailure, ToolResult
 from ...runtime.errors import ValidationError
+from ...runtime.event_types.calls import CalledServer
 from ...runtime.taint.tracked_network import TrackedNetwork
 from ...runtime.text import hidden_in
 from ..foreign_tool import ForeignTool
@@ -20,7 +21,7 @@ from ..tool import Arguments, Tool, ToolContext, tool
 from .definition import READ_RESOURCE, definition_of, needs_of, texts_in
 from .questions import asker
 from .result import resource_rows, result_of_answer
-from .state import Callee, ConnectionLost, ServerLink, ShowProgress
+from .state import AnsweredError, Callee, ConnectionLost, ServerLink, ShowProgress
 from .tasks.book import NotedTask, TaskBook
 from .work import ServedWorkspace
 
@@ -32,6 +33,8 @@ Answer = TypeVar("Answer")
 PROGRESS_SECONDS = 0.1
 """The least time between two lines of progress of one call."""
 MAX_PROGRESS_CHARS = 500
+MAX_CODE = 2**31
+"""The protocol's codes of errors are within 32 bits; a server may write a number of any size."""
 
 
 class Line(NamedTuple):
@@ -149,14 +152,20 @@ class McpTool(Tool):
             raise ToolFailure(ErrorType.TOOL_NOT_AVAILABLE, f"Not run: {withheld(self._server)}")
         if self._host and isinstance(context.network, TrackedNetwork):
             context.network.note(self._host)
-        answer = await link.connection.call(
-            self._pin.original,
-            arguments,
-            _progress(context),
-            asker(self._server, context),
-            context.trace,
-            note,
-        )
+        context.server = called = _called(self._server, self._host, link)
+        try:
+            answer = await link.connection.call(
+                self._pin.original,
+                arguments,
+                _progress(context),
+                asker(self._server, context),
+                context.trace,
+                note,
+            )
+        except AnsweredError as failure:
+            if abs(failure.code) <= MAX_CODE:
+                context.server = msgspec.structs.replace(called, code=failure.code)
+            raise
         return result_of_answer(self.name, answer)
 
     def _interrupted(self) -> ToolFailure:
@@ -183,6 +192,7 @@ class Reached(NamedTuple):
             if work is not None:
                 await stack.enter_async_context(work.serving(context, texts))
             link = await self.line.open(work)
+            context.server = _called(self.settings.name, self.settings.host, link)
             if self.settings.host and isinstance(context.network, TrackedNetwork):
                 context.network.note(self.settings.host)
             try:
@@ -226,6 +236,7 @@ def resource_tools(servers: Mapping[str, Reached]) -> tuple[Tool, ...]:
                 if server:
                     raise
                 listed[name] = {"problem": str(failure)}
+        context.server = context.server if server else None  # else they are several
         return ToolResult(output=listed)
 
     async def mcp_read(server: str, uri: str, context: ToolContext) -> ToolResult:
@@ -264,6 +275,12 @@ def resource_tools(servers: Mapping[str, Reached]) -> tuple[Tool, ...]:
         its_tool.definition = msgspec.structs.replace(its_tool.definition, source=RESOURCES)
         made.append(its_tool)
     return tuple(made)
+
+
+def _called(name: str, host: str | None, link: ServerLink) -> CalledServer:
+    """Return what is on record of a server that a call asks."""
+    protocol = link.connection.info.protocol
+    return CalledServer(name=name, protocol=protocol, transport="tcp" if host else "pipe")
 
 
 def _check_uri(uri: str) -> None:

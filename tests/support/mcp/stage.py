@@ -103,9 +103,14 @@ async def accepted(server: McpSettings, **places: Any) -> McpSettings:
 
 @asynccontextmanager
 async def open_stage(
-    *servers: McpSettings, allow: tuple[str, ...] = (), **options: Any
+    *servers: McpSettings,
+    allow: tuple[str, ...] = (),
+    others: callboard.Settings | None = None,
+    **options: Any,
 ) -> AsyncGenerator[Runtime]:
-    settings = callboard.Settings(
+    """A runtime with servers; `others` are settings beside theirs."""
+    settings = msgspec.structs.replace(
+        others or callboard.Settings(),
         network=callboard.NetworkSettings(allow=allow),
         mcp={server.name: server for server in servers},
         sandbox=SANDBOX,
