@@ -1,5 +1,6 @@
 // A question about a call: everything that is needed to decide, and nothing that answers by accident.
-import { useEffect, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { Methods } from "../link";
 import { left, shown } from "../parts/text";
 import { link, may, readApprovals, say, type ApprovalRow } from "../store/app";
@@ -10,18 +11,23 @@ import { Preview } from "./preview";
 
 type Request = Methods["approval/get"]["result"];
 
-/** A click so soon was meant for what was there before. */
-export const SETTLE_MS = 400;
+/** A press so soon after the buttons came or moved was meant for what was there before. */
+const SETTLE_MS = 400;
 const TICK_MS = 1000;
-/** When a question came or went last: the others stand elsewhere since then, maybe under the pointer. */
-let movedAt = -SETTLE_MS;
-const moved = () => void (movedAt = performance.now());
+/** Nothing moved lately, so that a press counts. All questions share it: where one comes or goes, the others move. */
+const isSettled = signal(true);
+let settling: ReturnType<typeof setTimeout> | undefined;
+
+function moved() {
+  isSettled.value = false;
+  clearTimeout(settling);
+  settling = setTimeout(() => (isSettled.value = true), SETTLE_MS);
+}
 
 /** In the session where it was asked it wants attention at once; elsewhere it is one of a list. */
 export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; isFull?: boolean; isHere?: boolean }) {
   const its = words.value;
   const [request, setRequest] = useState<Request | null>(null);
-  const [shownAt, setShownAt] = useState(() => performance.now());
   const [now, setNow] = useState(() => Date.now());
   const [reason, setReason] = useState("");
   const [scope, setScope] = useState("");
@@ -30,9 +36,10 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
   const [isChanging, setChanging] = useState(false);
   const [judged, setJudged] = useState<{ json: string; request: Judged } | null>(null);
 
+  useLayoutEffect(() => (moved(), moved), [row.approval_id]);
   useEffect(() => {
     let isOver = false;
-    moved();
+    moved(); // a busy page draws it only now
     link.request("approval/get", { approval_id: row.approval_id }).then(
       (found) => {
         if (isOver) return;
@@ -45,19 +52,18 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
     return () => {
       isOver = true;
       clearInterval(timer);
-      moved();
     };
   }, [row.approval_id]);
 
   const tier = (isChanging ? judged?.request.tier : null) ?? row.tier;
   const answer = async (decision: "allow" | "deny", remember?: string) => {
-    if (performance.now() - Math.max(shownAt, movedAt) < SETTLE_MS || isBusy) return;
+    if (!isSettled.value || isBusy) return;
     const changed = decision === "allow" && isChanging ? judged : null;
     if (decision === "allow" && isChanging && changed === null) return;
     const what = `${decision}:${remember ?? ""}:${changed?.json ?? ""}`;
     if (decision === "allow" && tier === "elevated" && armed !== what) {
       setArmed(what);
-      setShownAt(performance.now()); // the second half of a double click is no second press
+      moved(); // the second half of a double click is no second press
       return;
     }
     setBusy(true);
@@ -119,7 +125,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
               setJudged(found);
               setArmed("");
               // A press that was meant for what stood there before counts as little as at the beginning.
-              if (found !== null) setShownAt(performance.now());
+              if (found !== null) moved();
             }}
           />
           <div class="judged" role="status">
@@ -140,7 +146,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
         // A key that is held is pressed once.
         <div class="answers" onKeyDown={(event) => event.repeat && event.key === "Enter" && event.preventDefault()}>
           <div class="buttons">
-            <button type="button" class="primary" disabled={isBusy || (isChanging && judged === null)} onClick={() => void answer("allow")}>
+            <button type="button" class="primary" aria-disabled={!isSettled.value} disabled={isBusy || (isChanging && judged === null)} onClick={() => void answer("allow")}>
               {armed.startsWith("allow::") ? its.ask.allowReally : isChanging ? its.change.allow : its.ask.allow}
             </button>
             <button
@@ -152,17 +158,17 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
                 setChanging(!isChanging);
                 setJudged(null);
                 setArmed("");
-                setShownAt(performance.now());
+                moved();
               }}
             >
               {isChanging ? its.change.leave : its.change.begin}
             </button>
-            <button type="button" disabled={isBusy} onClick={() => void answer("deny")}>
+            <button type="button" aria-disabled={!isSettled.value} disabled={isBusy} onClick={() => void answer("deny")}>
               {its.ask.deny}
             </button>
             {scopes.length > 0 && wanted !== undefined && !isChanging && (
               <span class="remember">
-                <button type="button" disabled={isBusy} onClick={() => void answer("allow", wanted)}>
+                <button type="button" aria-disabled={!isSettled.value} disabled={isBusy} onClick={() => void answer("allow", wanted)}>
                   {armed === `allow:${wanted}:` ? its.ask.allowReally : its.ask.remember}
                 </button>
                 <select

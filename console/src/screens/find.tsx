@@ -77,7 +77,8 @@ export function Find({ items }: { items: readonly { id: string; kind: string; po
     list.current?.show(item.id, false);
     requestAnimationFrame(() => requestAnimationFrame(() => open(item.id, hit)));
   });
-  useEffect(() => mark(query), [query, hits]);
+  // Undone with the layout: a passive effect is undone after the next frame, which would mark once more.
+  useLayoutEffect(() => mark(query), [query, hits]);
 
   const count = hits.count > MAX_HITS ? `${MAX_HITS}+` : String(hits.all.length);
   return (

@@ -64,8 +64,6 @@ test("a turn that failed is tried again, and a change of a file is undone", asyn
   await page.getByRole("button", { name: "Try again" }).click();
   await answer(page, "You said: fail once").waitFor();
   await say(page, "write a note");
-  await page.locator("section.ask button.primary").waitFor();
-  await page.waitForTimeout(500);
   await page.locator("section.ask button.primary").click();
   await answer(page, "Done. It says").waitFor();
   await page.locator(".call summary").click();
@@ -302,7 +300,6 @@ test("a form is filled in, and a call is changed and judged again before it is a
   // What was judged is not what is written now.
   assert.equal(await ask.getByRole("button", { name: "Allow the change" }).isDisabled(), true);
   await ask.locator(".judged").getByText("+++ bread.md").waitFor();
-  await page.waitForTimeout(500);
   await ask.getByRole("button", { name: "Allow the change" }).click();
   await page.getByText(/Done\. It says: .*bread\.md/).waitFor();
   await close();
@@ -312,8 +309,6 @@ test("what a call would change stands side by side where there is room, and each
   const { page, close } = await opened();
   const allow = page.locator("section.ask button.primary");
   await say(page, "draft a poem");
-  await allow.waitFor();
-  await page.waitForTimeout(500);
   await allow.click();
   await page.getByText("Done. It says").waitFor();
   await say(page, "rewrite it");
@@ -346,7 +341,6 @@ test("an answer that is remembered asks no more, until it is taken back; and one
   await say(page, "command it");
   await ask.getByRole("button", { name: "Allow and remember" }).waitFor();
   await ask.getByLabel("Remember for").selectOption("session");
-  await page.waitForTimeout(500);
   await ask.getByRole("button", { name: "Allow and remember" }).click();
   await page.getByText("Done. It says").waitFor();
   await page.goto(`${new URL(page.url()).origin}/#/approvals`);

@@ -2,7 +2,7 @@
 // Any violation of the page's policy, any error in the browser's console and any request to elsewhere fails a flow.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { axe, composer, first, link, opened, peer, picture, say, token } from "./people.mjs";
+import { axe, composer, first, link, opened, peer, picture, say, settled, token } from "./people.mjs";
 
 test("a link logs in once, and leaves no ticket in the address", async () => {
   const { page, close } = await opened({}, { isLoggedIn: false });
@@ -35,7 +35,7 @@ test("a token logs in by the keyboard alone, and a question is answered without 
   await page.keyboard.press("Enter");
   const allow = page.getByRole("button", { name: "Allow", exact: true });
   await allow.waitFor();
-  await page.waitForTimeout(500); // a press within 400 ms was meant for what was there before
+  await settled(page);
   for (let count = 0; count < 40 && !(await allow.evaluate((element) => element === document.activeElement)); count++) {
     await page.keyboard.press("Shift+Tab");
   }
@@ -99,7 +99,6 @@ test("calls run together, and a question can be denied with a reason", async () 
   );
   await say(page, "write again");
   await hasty;
-  await page.waitForTimeout(600);
   await ask.getByRole("button", { name: "Deny" }).click();
   await ask.waitFor({ state: "detached" });
   await page.locator(".call.is-denied").nth(1).waitFor();
@@ -120,7 +119,6 @@ test("two tabs show the same, and a question that one answers is gone in the oth
   await other.getByRole("heading", { name: "Approvals", level: 2 }).waitFor();
   await axe(other, "approvals");
   await picture(other, "approvals");
-  await other.waitForTimeout(500);
   await other.getByRole("button", { name: "Allow", exact: true }).click();
   await other.getByText("Nothing waits for you.").waitFor();
   await page.getByText(/Done\. It says/).waitFor();
@@ -158,7 +156,6 @@ test("hostile text is text", async () => {
   assert.equal(await page.locator("article img, article script, article style, article a").count(), 0);
   assert.ok((await page.locator("section.ask").innerText()).includes("<script>window.pwned = 1</script>"));
   assert.ok((await page.locator("section.ask").innerText()).includes("‹U+202E›"));
-  await page.waitForTimeout(500);
   await page.getByRole("button", { name: "Deny" }).click();
   await page.getByText(/Done\. It says/).waitFor();
   await close();
@@ -186,7 +183,6 @@ for (const [name, options] of [
     await picture(page, `${name}-question`);
     await axe(page, `${name} question`);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-    await page.waitForTimeout(500);
     await page.locator("section.ask button.primary").click();
     await page.getByText(/Done\. It says/).waitFor();
     if (name.includes("narrow")) {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./still.mjs";
-import { opened, token } from "./people.mjs";
+import { opened, settled, token } from "./people.mjs";
 import { prepare } from "./moment.mjs";
 
 /** More presses than this, and nobody would come there. */
@@ -46,7 +46,7 @@ test("who has no mouse logs in, asks, changes a call and allows it", async () =>
   await ask.locator(".judged").getByText("+Only keys.").waitFor();
   await tabTo(page, "section.ask .buttons .primary");
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Allow the change");
-  await page.waitForTimeout(500); // a press so soon was meant for what stood there before
+  await settled(page);
   await page.keyboard.press("Enter");
   await page.getByText(/Done\. It says: .*monday\.md/).waitFor();
   await close();

@@ -110,6 +110,8 @@ export async function say(page, text) {
   await composer(page).fill(text);
   await composer(page).press("Enter");
 }
+/** A press counts: nothing came or moved lately that it could have been meant for. A click waits for that by itself. */
+export const settled = (page) => page.locator("section.ask .buttons:not(:has([aria-disabled=true]))").first().waitFor();
 export async function picture(page, name) {
   if (PICTURES !== "") await page.screenshot({ path: `${PICTURES}/${name}.png` });
 }

@@ -1,6 +1,6 @@
 // The pictures of docs/console.md and of the README: `scripts/console-build --pictures` takes them.
 import { test } from "node:test";
-import { composer, opened, picture, say } from "./people.mjs";
+import { composer, opened, picture, say, settled } from "./people.mjs";
 
 const answered = (page) => page.getByText(/Done\. It says/).last();
 
@@ -20,7 +20,7 @@ for (const theme of ["light", "dark"]) {
     await picture(page, `console-chat-${theme}`);
     await say(page, "write the notes for Monday down");
     await page.locator("section.ask").getByText("+Buy milk.").waitFor();
-    await page.waitForTimeout(500);
+    await settled(page);
     await picture(page, `console-question-${theme}`);
     await page.locator("section.ask button.primary").click();
     await answered(page).waitFor();

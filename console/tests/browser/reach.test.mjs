@@ -1,7 +1,7 @@
 // How a person gets about without a mouse, finds what was said, and what reaches one who does not look.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { axe, composer, opened, picture, say } from "./people.mjs";
+import { axe, composer, opened, picture, say, settled } from "./people.mjs";
 
 const answer = (page, text) => page.locator(".message.assistant").filter({ hasText: text });
 
@@ -99,7 +99,7 @@ test("keys lead everywhere, and do nothing where somebody writes", async () => {
   await page.keyboard.press("e");
   await page.waitForFunction(() => document.activeElement.tagName === "TEXTAREA" && document.activeElement.closest("section.ask") !== null);
   assert.equal(await ask.getByLabel("content").inputValue(), "Written by keys.");
-  await page.waitForTimeout(500); // a press so soon was meant for what stood there before
+  await settled(page);
   for (let count = 0; count < 40 && !(await page.evaluate(() => document.activeElement.textContent === "Allow the change")); count++) {
     await page.keyboard.press("Tab");
   }
@@ -133,7 +133,6 @@ test("a session stands on one page, what the model reads is said, and questions 
   await page.locator("section.ask").waitFor();
   await page.waitForFunction(() => document.title.startsWith("(1)"));
   assert.ok(await page.evaluate(() => decodeURIComponent(document.querySelector("link[rel=icon]").href).includes(">1</text>")));
-  await page.waitForTimeout(500);
   await page.getByRole("button", { name: "Deny" }).click();
   await page.waitForFunction(() => document.querySelector("link[rel=icon]").href.endsWith("/console/icon.svg"));
   await close();
