@@ -8,7 +8,7 @@ restarts that part alone.
 
 Begin with `lifecycle`: a daemon from start to end, its signals and the drain. `gateway` opens the door
     around a runtime, which any Trio program can do. `restart` runs a part again after a crash;
-    `quotas` bounds what the connections of one token hold. The
+    `quotas` bounds what the connections of one token hold; `store_notices` tells clients of a node that its database is away. The
     folders, in the order in which a request meets them: `door` (before it is a websocket),
     `connection` (one client's loops), `methods` (all methods of the protocol), `shared` (state of all
     connections), `feeds` (events to many clients), `hooks` (deliveries of other systems), `console` (the page, and browsers that log in); `openai`, `agui` and `mcp` are

@@ -141,6 +141,7 @@ async def open_gateway(
             )
             if (node := host.plan.node) is not None:
                 from .door.shared_tokens import SharedTokens  # here: most daemons are alone
+                from .store_notices import tell_of_store
 
                 tokens = SharedTokens(
                     node, daemon.credentials, state_of, lambda: daemon.tokens_changed.set()
@@ -148,6 +149,8 @@ async def open_gateway(
                 feeds.start_soon(
                     restart_on_crash, "the tokens of the cluster", tokens.run, name="shared tokens"
                 )
+                tell = partial(tell_of_store, daemon, node)
+                feeds.start_soon(restart_on_crash, "notices of the store", tell, name="store")
             acceptor = await connections.start(_accept, server, listeners, connections)
             try:
                 yield Gateway(daemon, turns, port, stopped)

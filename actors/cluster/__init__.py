@@ -8,5 +8,5 @@ Begin with `node`; `opening` makes it of the settings.
 Comes in: the directory's questions who owns a session; what the database says.
 Goes out: claimed sessions, to whom recovers them; the end of the lease.
 Owns: this node's term and lease.
-Imports: `config`, `runtime.cluster`, `runtime.store`.
+Imports: `config`, `runtime.cluster`, `runtime.store`, `runtime.wire`.
 """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import trio
 
+from ...runtime.cluster.diagnosis import node_rows, problems_of
 from ...runtime.cluster.fence import NodeFence
 from ...runtime.cluster.lease import LEASE_SECONDS, QUIET_SECONDS
 from ...runtime.cluster.membership import Claims, Members, Membership
@@ -19,6 +21,7 @@ from ...runtime.cluster.registry import GRANTS, LATE_MS, NODES, TOKENS, Database
 from ...runtime.errors import CallboardError, ConflictError, NodeFenced, NotFoundError, StorageError
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
+from ...runtime.wire.daemon import ClusterNodeRow, ClusterState
 
 logger = redacting_logger(__name__)
 
@@ -27,6 +30,8 @@ AGAIN_SECONDS = 0.1
 JOIN_SECONDS = LEASE_SECONDS + 1.0
 """A node that was killed has its name back when the lease of its last life has run out."""
 
+STATE_SECONDS = 2.0
+"""Who asks for the state of the cluster gets what was known before, when the database takes longer than that."""
 LEAVE_SECONDS = 5.0
 """Who asks for a session of a node that is ending waits so long for its end, which takes a second or two."""
 
@@ -66,6 +71,7 @@ class ClusterNode:
         reload_grants: Reads what people allowed to be remembered, once another node may have changed that.
         lost: Called when the lease ends without word from the database: what acts must stop.
         away_since: The wall clock's time in seconds since when the database does not answer; `None` while it does.
+        away_changed: Set when that has changed; who waits for it puts a new one there.
         is_draining: Set when this node is to give its sessions away.
     """
 
@@ -98,6 +104,7 @@ class ClusterNode:
         self.reload_grants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.lost: Callable[[], None] = _nothing
         self.away_since: float | None = None
+        self.away_changed = trio.Event()
         self.is_draining = trio.Event()
 
     async def open_store(self, folder: Path | None) -> Store:
@@ -184,6 +191,27 @@ class ClusterNode:
         """Add credentials for all nodes, and revoke others; see `Registry.change_tokens`."""
         await self._in_thread(partial(self._registry.change_tokens, new, revoked), self._one)
 
+    async def state(self) -> ClusterState:
+        """Return the cluster as this node sees it: of the database, or of what it said last while that is away."""
+        rows: tuple[ClusterNodeRow, ...] = ()
+        if self.away_since is None:
+            # Abandoned, the thread keeps its place at the connection until the statements have ended.
+            with trio.move_on_after(STATE_SECONDS), suppress(StorageError):
+                rows = await trio.to_thread.run_sync(
+                    self._rows, limiter=self._one, abandon_on_cancel=True
+                )
+        away = self.away_since
+        return ClusterState(
+            node=self.node_id,
+            is_held=self.may_begin(),
+            nodes=rows or node_rows([(each, None) for each in self.members.nodes.values()], {}),
+            problems=problems_of(rows),
+            away_since_ms=None if away is None else int(away * 1000),
+        )
+
+    def _rows(self) -> tuple[ClusterNodeRow, ...]:
+        return node_rows(self._registry.seen(), self._registry.counts())
+
     def place_for(self, key: str) -> int:
         """Return how many live nodes come before this one for what one of them is to do."""
         return rank(self.node_id, key, self.members.live.keys())
@@ -268,6 +296,7 @@ class ClusterNode:
                     raise
                 if self.away_since is None:
                     self.away_since = time.time()
+                    self.away_changed.set()
                     logger.error("the database of the cluster does not answer: %s", error)
                 await trio.sleep(AGAIN_SECONDS)
 
@@ -277,6 +306,7 @@ class ClusterNode:
                 "the database answers again, after %.1f s", time.time() - self.away_since
             )
             self.away_since = None
+            self.away_changed.set()
         own = self.members.nodes.get(self.node_id)
         if own is not None and own.state == "draining":
             self.is_draining.set()

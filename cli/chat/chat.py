@@ -313,7 +313,7 @@ class _Chat:
 
     async def _watch(self, client: Client, holder: Holder) -> None:
         """Print that the daemon stops; when it is this command, end as it does."""
-        is_stopping = False
+        is_stopping = is_away = False
         while True:
             await trio.sleep(LOOK_SECONDS)
             background = holder.background
@@ -327,6 +327,11 @@ class _Chat:
             if client.stops_in is not None and not is_stopping:
                 self.talk.notice(f"the daemon stops: turns have {client.stops_in:g} s to end")
             is_stopping = client.stops_in is not None
+            if (away := client.store_unavailable) is not None and not is_away:
+                self.talk.notice(f"sessions stand still: {away.reason}")
+            elif away is None and is_away:
+                self.talk.notice("the database answers again: sessions go on")
+            is_away = away is not None
 
     async def _end(self, seconds: float, drain: Callable[[], Awaitable[None]]) -> None:
         """End with this chat's daemon, since another command wants that."""

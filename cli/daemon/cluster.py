@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from ...config.files import load_settings
-from ...runtime.cluster.nodes import Node
+from ...runtime.cluster.diagnosis import node_rows, problems_of
 from ...runtime.cluster.registry import Registry
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.store.postgres.address import address_of, check_driver
@@ -18,8 +18,8 @@ from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Json
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
-from ..terminal.style import counted
 from .commands import StoreUrl
+from .status import node_line
 
 cluster = App(
     name="cluster",
@@ -38,21 +38,21 @@ def status(*, store: StoreUrl = None, json: Json = False, config: Config = None)
     Exits with 1 when none is live.
     """
     with _registry(store, config) as registry:
-        seen = registry.seen()
-        counts = registry.counts()
+        rows = node_rows(registry.seen(), registry.counts())
     if json:
-        for node, left_ms in seen:
-            found = {"node": node.node_id, "term": node.term, "state": node.state, "url": node.url}
-            more = {
-                "version": node.version,
-                "sessions": counts.get(node.node_id, 0),
-                "lease_ms": left_ms,
-            }
+        for row in rows:
+            found = {"node": row.name, "term": row.term, "state": row.state, "url": row.url}
+            more = {"version": row.version, "sessions": row.sessions or 0, "lease_ms": row.lease_ms}
             sys.stdout.write(json_line({**found, **more}))
     else:
-        lines = [_line(node, left_ms, counts.get(node.node_id, 0)) for node, left_ms in seen]
+        lines = [
+            *map(node_line, rows),
+            *(f"problem: {safe_line(each)}" for each in problems_of(rows)),
+        ]
         sys.stdout.write("\n".join(lines or ["No node has joined this cluster yet."]) + "\n")
-    return ANSWERED if any(node.state == "live" and left > 0 for node, left in seen) else FAILED
+    return (
+        ANSWERED if any(row.state == "live" and (row.lease_ms or 0) > 0 for row in rows) else FAILED
+    )
 
 
 @cluster.command
@@ -90,14 +90,3 @@ def _registry(store: str | None, config: Config) -> Generator[Registry]:
         yield Registry(database)
     finally:
         database.close()
-
-
-def _line(node: Node, left_ms: int, sessions: int) -> str:
-    state: str = node.state
-    if node.state in {"live", "draining"}:
-        late = "" if left_ms > 0 else ", its lease has run out"
-        state = f"{state}{late}"
-    return (
-        f"{safe_line(node.node_id):16}  {state}, term {node.term}, {counted(sessions, 'session')}, "
-        f"{safe_line(node.url)}, callboard {safe_line(node.version)}"
-    )

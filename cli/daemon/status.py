@@ -8,7 +8,7 @@ import trio
 
 from ...client.client import connect
 from ...config.daemon_file import RunningDaemon, check_runs, find_daemon
-from ...runtime.wire.daemon import Status
+from ...runtime.wire.daemon import ClusterNodeRow, Status
 from ..exit_codes import ANSWERED, FAILED
 from ..hints import runnable
 from ..parameters import Data, Json, data_path
@@ -64,6 +64,7 @@ def _lines(daemon: RunningDaemon, status: Status | None) -> list[str]:
         f"  connections:   {status.connections}",
         *_work(status),
         *_health(status),
+        *_cluster(status),
         *_configuration(status),
     ]
 
@@ -105,6 +106,31 @@ def _health(status: Status) -> list[str]:
         longest = _ago(status.loop.longest_seconds)
         lines.append(f"  event loop:    held up {times}, for {longest} at most")
     return lines
+
+
+def _cluster(status: Status) -> list[str]:
+    cluster = status.cluster
+    if cluster is None:
+        return []
+    held = "" if cluster.is_held else ", whose lease is not held: nothing that acts begins"
+    return [
+        f"  cluster:       this is node {safe_line(cluster.node)}{held}",
+        *(f"    {node_line(row)}" for row in cluster.nodes),
+        *(f"    problem: {safe_line(each)}" for each in cluster.problems),
+    ]
+
+
+def node_line(row: ClusterNodeRow) -> str:
+    """Return a node of a cluster as one line."""
+    stand: str = row.state
+    if row.lag_ms is not None and row.lease_ms is not None:
+        ago = f"renewed {row.lag_ms / 1000:.1f} s ago"
+        stand += f", {ago}" if row.lease_ms > 0 else f", its lease has run out ({ago})"
+    owned = "" if row.sessions is None else f"{counted(row.sessions, 'session')}, "
+    return (
+        f"{safe_line(row.name):16}  {stand}, term {row.term}, {owned}"
+        f"{safe_line(row.url)}, callboard {safe_line(row.version)}"
+    )
 
 
 def _configuration(status: Status) -> list[str]:

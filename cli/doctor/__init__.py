@@ -4,7 +4,7 @@ Each check is a function that returns a `finding`: good, a warning, or a problem
 is changed by looking.
 
 Begin with `doctor`, which runs all checks and prints them. `files` looks at folders, permissions, disk,
-clock and locks; `reach` at the configuration, the model, its provider, the port and the daemon.
+clock and locks; `nodes` at the nodes of a cluster; `reach` at the configuration, the model, its provider, the port and the daemon.
 Comes in: the configuration and the data folder, whatever state they are in.
 Goes out: one line for each check, or JSON; exit code 1 when there is a problem.
 Owns: nothing.

@@ -123,6 +123,10 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
         store_finding(folder, all_settings.sessions),
         *trio.run(reach_findings, all_settings, folder, config),
     )
+    if all_settings.cluster.node:
+        from .nodes import node_findings  # here: most daemons are alone
+
+        checks += tuple(trio.run(node_findings, all_settings, folder))
     built_in = builtin_tools()
     names = [tool.name for tool in built_in]
     plugins = trio.run(load_plugins, all_settings.plugins, names).plugins

@@ -76,6 +76,7 @@ type Listener = <N extends keyof Notifications>(name: N, params: Notifications[N
 export class Link {
   readonly #state = signal<LinkState>({ kind: "idle" });
   readonly #welcome = signal<Welcome | null>(null);
+  readonly #away = signal<number | null>(null);
   #socket: Socket | null = null;
   #pending = new Map<number, Pending>();
   #lastId = 0;
@@ -97,6 +98,11 @@ export class Link {
   /** How the server greeted last; kept while the connection is away. */
   get welcome(): ReadonlySignal<Welcome | null> {
     return this.#welcome;
+  }
+
+  /** Since when the daemon's database does not answer; null while it does. */
+  get awayMs(): ReadonlySignal<number | null> {
+    return this.#away;
   }
 
   listen(listener: Listener): () => void {
@@ -171,6 +177,7 @@ export class Link {
       if (this.#socket !== socket) return;
       this.#tries = 0;
       this.#isStopping = 0;
+      this.#away.value = null;
       this.#welcome.value = welcome;
       this.#state.value = { kind: "open" };
       this.#watchSilence(socket);
@@ -194,6 +201,9 @@ export class Link {
     }
     if (frame.method !== undefined) {
       const name = frame.method as keyof Notifications;
+      if (name === "runtime/store_unavailable")
+        this.#away.value = (frame.params as Notifications["runtime/store_unavailable"]).since_ms;
+      if (name === "runtime/store_available") this.#away.value = null;
       if (name === "runtime/stopping") {
         const seconds = (frame.params as Notifications["runtime/stopping"]).seconds ?? 0;
         this.#isStopping = seconds;

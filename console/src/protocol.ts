@@ -1590,6 +1590,7 @@ journal_seconds?: (number | null)
 loop?: (LoopState | null)
 config?: (ConfigState | null)
 sandbox?: (SandboxState | null)
+cluster?: (ClusterState | null)
 }
 }
 "runtime/shutdown": {
@@ -1826,6 +1827,13 @@ topic: Topic
 error: RpcError
 }
 "runtime/stopping": {
+seconds?: number
+}
+"runtime/store_unavailable": {
+since_ms: number
+reason?: string
+}
+"runtime/store_available": {
 seconds?: number
 }
 }
@@ -2667,6 +2675,31 @@ export interface SandboxState {
 strength?: string
 reason?: string
 bounds?: string
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "ClusterState".
+ */
+export interface ClusterState {
+node: string
+is_held: boolean
+nodes?: ClusterNodeRow[]
+problems?: string[]
+away_since_ms?: (number | null)
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "ClusterNodeRow".
+ */
+export interface ClusterNodeRow {
+name: string
+term: number
+state: string
+url: string
+version: string
+sessions?: (number | null)
+lease_ms?: (number | null)
+lag_ms?: (number | null)
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3700,4 +3733,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 9b06f6b2a8fc3a64ff6595f2b049157fc43a07b6e9cd1c9cd47895e143cec5d5
+// Of the schema: 820f765013e3a6dd98bdb81690520a91d4ae9cb635e11507ac359556184eea31

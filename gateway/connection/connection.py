@@ -172,7 +172,7 @@ class Connection:
             if request.method != HELLO:
                 return False
             hello = await read_params(request, Hello)
-            seq = await self._daemon.runtime.store.log_head()
+            seq = await self._head_seq(hello)
             answer = self._welcome(hello, seq)
         except Refused as refused:
             self._refuse(refused)
@@ -183,7 +183,19 @@ class Connection:
         self._answer(request.id, answer)
         for topic in dict.fromkeys(hello.subscribe):
             subscriptions.subscribe_topic(topic, seq)()
+        if (unavailable := self._daemon.store_unavailable) is not None:
+            self.tell("runtime/store_unavailable", unavailable)
         return True
+
+    async def _head_seq(self, hello: Hello) -> int:
+        """Return the last seq of all topics: the last that was known, while the database of a cluster is away.
+
+        So whoever wants to see how a node is that has lost its database can. An older seq loses nobody an event.
+        """
+        daemon = self._daemon
+        if daemon.store_unavailable is None or hello.subscribe:
+            daemon.known_seq = await daemon.runtime.store.log_head()
+        return daemon.known_seq
 
     def _welcome(self, hello: Hello, seq: int) -> Welcome:
         """Return the answer to the hello; raise `ConflictError` without a common protocol version."""

@@ -16,6 +16,7 @@ from ...runtime.store.rows import CallRow
 from ...runtime.turns.activity import RuntimeStatus
 from ...runtime.wire.daemon import (
     AskDefinitions,
+    ClusterState,
     Definitions,
     ListCalls,
     SandboxState,
@@ -59,7 +60,13 @@ async def status(caller: Caller, params: Nothing) -> Status:
         loop=None if loop is None else loop.state(),
         config=None if configuration is None else configuration.state,
         sandbox=None if caller.is_limited else _sandbox(caller),
+        cluster=None if caller.is_limited else await _cluster(caller),
     )
+
+
+async def _cluster(caller: Caller) -> ClusterState | None:
+    node = host_of(caller.runtime).plan.node
+    return None if node is None else await node.state()
 
 
 def _sandbox(caller: Caller) -> SandboxState | None:

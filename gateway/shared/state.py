@@ -19,6 +19,7 @@ from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import OverloadedError
 from ...runtime.wire.daemon import ConsoleTicket
 from ...runtime.wire.fields import Role
+from ...runtime.wire.topics import StoreAway
 from ..feeds.session_feed import SessionFeeds
 from ..feeds.topic_feed import TopicFeed
 from ..feeds.webhooks import Webhooks
@@ -119,6 +120,8 @@ class DaemonState:
         folders: Where sessions get a folder of their own, when no workspace was named.
         left_options: Sessions whose given options are those of a command that is not connected any more.
         is_stopping: Whether new connections and inputs are refused.
+        known_seq: The last one of all topics that a connection has read.
+        store_unavailable: Said to clients since the database of the cluster does not answer; `None` while it does.
         counts: What has happened since.
         log_end: What was logged last.
         heartbeat, stall_watch: Whether it lives, where it is a process of its own.
@@ -154,6 +157,8 @@ class DaemonState:
         self.webhooks = Webhooks(runtime)
         self.left_options: set[str] = set()
         self.is_stopping = False
+        self.known_seq = 0
+        self.store_unavailable: StoreAway | None = None
         self.started_at = time.monotonic()
         self.idempotency = IdempotentRequests()
         self.uploads = Uploads()

@@ -10,7 +10,7 @@ Nobody hands sessions out. `placement` has every node compute for itself which o
 share, and it claims them in batches: those first in which something runs or waits. The others keep their owner until
 somebody asks for them.
 
-`fence` has the statements with which each commit of the store begins.
+`fence` has the statements with which each commit of the store begins. `diagnosis` says to people what is wrong with nodes.
 
 This is the part without tasks. `registry` has the statements, each one transaction; `membership` decides what one
 node does with them, and `postgres` is the connection. Both are run by the simulation of a thousand nodes as they are (tests/simulation/cluster.py;
@@ -20,5 +20,5 @@ Begin with `registry`, whose statements are all that nodes do to each other. `no
 Comes in: a connection to the database, and a monotonic clock.
 Goes out: terms, members, claimed sessions.
 Owns: the rows of the tables `cluster`, `nodes` and `owners`.
-Imports: `runtime.errors`, `runtime.store.postgres`; psycopg.
+Imports: `runtime.errors`, `runtime.store.postgres`, `runtime.wire`; psycopg.
 """

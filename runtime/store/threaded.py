@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -87,7 +88,11 @@ class ThreadedReader(StoreReader, Generic[_Connection]):
         try:
             return query(Queries(connection, self._name))
         finally:
-            self._idle.append(connection)
+            self._keep(connection)
+
+    def _keep(self, connection: _Connection) -> None:
+        """Keep a connection for the next read."""
+        self._idle.append(connection)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -105,8 +110,9 @@ class ThreadedReader(StoreReader, Generic[_Connection]):
             await trio.to_thread.run_sync(self._close_idle, limiter=trio.CapacityLimiter(1))
 
     def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):  # another thread has taken the last one
+            while True:
+                self._idle.pop().close()
 
 
 class ThreadedStore(ThreadedReader[_Connection], Store):

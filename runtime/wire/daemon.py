@@ -82,6 +82,49 @@ class SandboxState(msgspec.Struct, frozen=True, kw_only=True):
     bounds: str = ""
 
 
+class ClusterNodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node of the cluster, as the database has it.
+
+    Attributes:
+        name: The node's name, which it keeps when it is started again.
+        term: How often a node of this name has joined.
+        state: `live`, `draining`, `fenced` (others have its sessions) or `ended`.
+        url: Where it is reached.
+        version: Its callboard.
+        sessions: How many it owns; absent while the database does not answer.
+        lease_ms: What is left of its lease by the database's clock, negative when it has run out; absent while the
+            database does not answer.
+        lag_ms: How long ago it renewed its lease; absent when its term is over.
+    """
+
+    name: str
+    term: int
+    state: str
+    url: str
+    version: str
+    sessions: int | None = None
+    lease_ms: int | None = None
+    lag_ms: int | None = None
+
+
+class ClusterState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The cluster, as this node sees it.
+
+    Attributes:
+        node: The name of this node.
+        is_held: Whether it may act: its lease has time left.
+        nodes: All of them, by name.
+        problems: What is wrong, for people.
+        away_since_ms: Since when the database does not answer this node, in Unix milliseconds; absent while it does.
+    """
+
+    node: str
+    is_held: bool
+    nodes: tuple[ClusterNodeRow, ...] = ()
+    problems: tuple[str, ...] = ()
+    away_since_ms: int | None = None
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status of the daemon.
 
@@ -93,6 +136,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             that takes longer.
         config: The configuration in force.
         sandbox: What programs run in, where any may. Only for a token without limits.
+        cluster: The nodes that share the store, where there are several. Only for a token without limits.
     """
 
     uptime_seconds: float
@@ -108,6 +152,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     loop: LoopState | None = None
     config: ConfigState | None = None
     sandbox: SandboxState | None = None
+    cluster: ClusterState | None = None
 
 
 class ToolList(msgspec.Struct, frozen=True):

@@ -99,6 +99,22 @@ class Stopping(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
+class StoreAway(msgspec.Struct, frozen=True):
+    """`runtime/store_unavailable`: the database does not answer this node; sessions stand still until it does.
+
+    `since_ms` is in Unix milliseconds.
+    """
+
+    since_ms: int
+    reason: str = ""
+
+
+class StoreBack(msgspec.Struct, frozen=True):
+    """`runtime/store_available`: the database answers again, after so many seconds."""
+
+    seconds: float = 0.0
+
+
 NOTIFICATIONS: dict[str, type[msgspec.Struct]] = {
     "session/update": Update,
     "session/snapshot": Snapshot,
@@ -107,4 +123,6 @@ NOTIFICATIONS: dict[str, type[msgspec.Struct]] = {
     "topic/current": TopicCurrent,
     "topic/lost": TopicLost,
     "runtime/stopping": Stopping,
+    "runtime/store_unavailable": StoreAway,
+    "runtime/store_available": StoreBack,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -288,7 +289,10 @@ async def test_nodes_are_listed_and_drained(
     async with opened(url, "a", tmp_path) as a:
         await a.create_session()
         assert await trio.to_thread.run_sync(lambda: status(store=url)) == 0
-        assert "a                 live, term 1, 1 session, http://a" in capsys.readouterr().out
+        line = capsys.readouterr().out
+        assert re.match(
+            r"a +live, renewed 0\.\d s ago, term 1, 1 session, http://a, callboard", line
+        )
         assert await trio.to_thread.run_sync(lambda: drain("a", store=url)) == 0
         with trio.fail_after(WAIT_SECONDS):
             await node_of(a).is_draining.wait()

@@ -364,6 +364,23 @@ async def test_a_read_whose_connection_broke_is_made_again(url: str) -> None:
         assert await seqs(store) == [1]
 
 
+async def test_all_readers_of_a_server_that_was_started_again_are_made_again(url: str) -> None:
+    async with opened(url) as store:
+        await put(store, CREATED)
+        many = [lambda queries: queries._connection.execute("select pg_sleep(0.2)").fetchall()] * 3
+        async with trio.open_nursery() as nursery:  # side by side: each has a connection of its own
+            for query in many:
+                nursery.start_soon(store._run, query)
+        idle: list[PostgresConnection] = vars(store)["_idle"]
+        readers = list(idle)
+        assert len(readers) == 3
+        for each in readers:
+            administrator().execute("select pg_terminate_backend(%s, 5000)", (each._backend,))
+        assert await seqs(store) == [1]
+        assert len(idle) == 1
+        assert idle[0] not in readers
+
+
 async def test_a_database_that_is_away_is_waited_for(tmp_path: Path, short_folder: Path) -> None:
     cluster = Cluster(short_folder, {"synchronous_commit": "on"})
     cluster.make()

@@ -1,5 +1,6 @@
 // What stands around every screen: the top bar with the state of the connection, the drawer, and what just went wrong.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { clock } from "../parts/amounts";
 import { AskDialog, LinkDialog } from "../parts/dialog";
 import { Icon } from "../parts/icon";
 import { shown } from "../parts/text";
@@ -117,6 +118,7 @@ export function Frame() {
 function Connection() {
   const its = words.value.link;
   const state = app.link.state.value;
+  const awayMs = app.link.awayMs.value;
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
     if (state.kind !== "waiting") return;
@@ -131,9 +133,12 @@ function Connection() {
         ? its.stopping(Math.round(state.seconds))
         : state.kind === "refused"
           ? `${its.refused}: ${state.reason}`
-          : its[state.kind];
+          : awayMs === null || state.kind !== "open"
+            ? its[state.kind]
+            : its.away(clock(awayMs));
+  const isAway = awayMs !== null && state.kind === "open";
   return (
-    <div class={`connection is-${state.kind}`}>
+    <div class={`connection is-${isAway ? "waiting" : state.kind}`}>
       <span class="dot" aria-hidden="true" />
       <span class="text" role="status" title={state.kind === "waiting" ? its.codes[state.code] : undefined}>
         {text}

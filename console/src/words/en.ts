@@ -143,6 +143,7 @@ export const en = {
     waiting: (seconds: number) => `no connection; tries again in ${seconds} s`,
     now: "Try now",
     stopping: (seconds: number) => `the daemon stops, and has ${seconds} s for turns that run`,
+    away: (since: string) => `the daemon's database has not answered since ${since}: sessions stand still`,
     refused: "refused",
     version: "The daemon is of another version now.",
     reload: "Reload",

@@ -138,6 +138,7 @@ export const zh: Words = {
     waiting: (seconds) => `连接已断开，${seconds} 秒后重试`,
     now: "立即重试",
     stopping: (seconds) => `守护进程正在停止，运行中的回合还有 ${seconds} 秒`,
+    away: (since) => `守护进程的数据库自 ${since} 起没有响应，会话已暂停`,
     refused: "被拒绝",
     version: "守护进程的版本已变。",
     reload: "重新加载",

@@ -164,6 +164,22 @@ describe("the link", () => {
     expect(link.state.value.kind).toBe("open");
   });
 
+  it("says since when the database of the daemon does not answer", async () => {
+    const { link, last, greet, clock } = scene();
+    link.start();
+    await greet();
+    last().tell("runtime/store_unavailable", { since_ms: 5, reason: "" });
+    expect([link.state.value.kind, link.awayMs.value]).toEqual(["open", 5]);
+    last().tell("runtime/store_available", { seconds: 2 });
+    expect(link.awayMs.value).toBeNull();
+    last().tell("runtime/store_unavailable", { since_ms: 6, reason: "" });
+    last().onclose?.({ code: 1006, reason: "" });
+    await settle();
+    await clock.pass(FIRST_WAIT_MS);
+    await greet();
+    expect(link.awayMs.value).toBeNull(); // of a daemon that has not said so
+  });
+
   it("gives up a request after its time, and a connection that says nothing", async () => {
     const { link, clock, last, greet, sockets } = scene();
     link.start();

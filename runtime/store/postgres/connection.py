@@ -306,8 +306,8 @@ class PostgresConnection:
         return 0
 
     def _send(self, text: str, values: Any) -> psycopg.Cursor[Row]:
-        cursor = self._pg.cursor(binary=True)
         try:
+            cursor = self._pg.cursor(binary=True)  # which a connection that is closed refuses
             try:
                 cursor.execute(text.encode(), values)
             except psycopg.DataError as error:

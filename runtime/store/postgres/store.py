@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -167,11 +166,13 @@ class _Reading(ThreadedReader[PostgresConnection]):
         try:
             return super()._read_sync(query)
         except DatabaseLost:
-            for each in list(self._idle):
-                if each.is_lost:
-                    with suppress(ValueError):  # another thread has taken it
-                        self._idle.remove(each)
+            # A server that ended has ended all of them, and only who uses one learns that.
+            self._close_idle()
             return super()._read_sync(query)
+
+    def _keep(self, connection: PostgresConnection) -> None:
+        if not connection.is_lost:
+            super()._keep(connection)
 
 
 class _PostgresReader(_Reading):

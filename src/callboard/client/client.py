@@ -40,6 +40,7 @@ from ..runtime.wire.daemon import Changes, Status, UndoChanges
 from ..runtime.wire.fields import Nothing
 from ..runtime.wire.hello import Welcome
 from ..runtime.wire.lists import KnownLists, ListRevisions
+from ..runtime.wire.topics import StoreAway
 from ..runtime.wire.turns import OneTurn, TurnRecord
 from .address import OWN_SECONDS, NodeAddresses, find_address, wait_own
 from .administration import (
@@ -116,6 +117,11 @@ class Client(ClientPrompts, ToolRequests):
     def stops_in(self) -> float | None:
         """The seconds that turns have to end, once the daemon has announced that it stops."""
         return self._subscriptions.stops_in
+
+    @property
+    def store_unavailable(self) -> StoreAway | None:
+        """Since when the daemon's database does not answer, and why nothing goes on; `None` while it does."""
+        return self._subscriptions.store_unavailable
 
     @property
     def welcome(self) -> Welcome:

@@ -46,6 +46,7 @@ from ..runtime.wire.topics import (
     OneTopic,
     Snapshot,
     Stopping,
+    StoreAway,
     SubscribedTopic,
     SubscribeTopic,
     TopicCurrent,
@@ -325,12 +326,14 @@ class ClientSubscriptions:
         link: The connection.
         epoch: The daemon's store; `None` before the first connection.
         stops_in: The seconds that turns have, since the daemon said that it stops; `None` until then.
+        store_unavailable: What the daemon said when its database was away; `None` while it answers.
     """
 
     def __init__(self, place: Place, is_own: bool) -> None:
         self.link = Link(place, self, is_own=is_own)
         self.epoch: str | None = None
         self.stops_in: float | None = None
+        self.store_unavailable: StoreAway | None = None
         self._sessions: dict[str, RemoteFeed[Any]] = {}
         self._topics: dict[str, RemoteFeed[Any]] = {}
 
@@ -390,6 +393,10 @@ class ClientSubscriptions:
                 self._fail(self._topics, topic.topic, error_from(topic.error))
             case "runtime/stopping":
                 self.stops_in = read_params(params, Stopping, url).seconds
+            case "runtime/store_unavailable":
+                self.store_unavailable = read_params(params, StoreAway, url)
+            case "runtime/store_available":
+                self.store_unavailable = None
             case _:
                 pass
 
@@ -405,7 +412,7 @@ class ClientSubscriptions:
                     kind="seq",
                 )
             )
-        self.epoch, self.stops_in = epoch, None
+        self.epoch, self.stops_in, self.store_unavailable = epoch, None, None
         for feed in (*self._sessions.values(), *self._topics.values()):
             feed.lost()
 

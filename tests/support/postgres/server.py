@@ -125,6 +125,21 @@ class Cluster:
         return ran.returncode
 
 
+@contextmanager
+def own_cluster(settings: dict[str, str] | None = None) -> Generator[Cluster]:
+    """Give a cluster for one test, which may stop, start and break it; its commits are on the disk when they return."""
+    # A path that is short enough for a socket, and which the user of the server may enter.
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    cluster = Cluster(folder, {"synchronous_commit": "on", **(settings or {})})
+    try:
+        cluster.make()
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder)
+
+
 def needs_postgres() -> None:
     """Skip a test where PostgreSQL is not installed; in the whole check, fail it."""
     if not os.environ.get("CALLBOARD_TEST_POSTGRES") and programs() is None:
