@@ -76,6 +76,14 @@ def test_the_door_has_a_row_for_each_figure() -> None:
     ]
 
 
+def test_the_editors_bridge_has_a_row_for_each_figure() -> None:
+    done = run("door/acp.py", "--turns", "2", "--deltas", "50")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.strip("| ").split(" | ")[0] for line in done.stdout.splitlines()[2:]]
+    first = [f"first chunk {share}" for share in ("p10", "p50", "p99")]
+    assert rows == ["memory", *first, "fast model", "paced model"]
+
+
 def test_growth_has_a_column_for_each_size() -> None:
     done = run("growth.py", "--sessions", "5", "20", "--turns", "3", "--subscribers", "2")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -147,6 +147,26 @@ async def test_what_an_editor_keeps_running_has_no_parser_of_command_lines() -> 
     }
 
 
+async def test_what_an_editor_keeps_running_reads_no_metadata_of_packages() -> None:
+    """That takes a parser of mails and one of archives, 1.6 MB: trio-websocket wants the version of Trio alone."""
+    plain = "import sys, trio_websocket; print(*sys.modules)"
+    editor = (
+        "import sys; from callboard.__main__ import main; main(['acp', '--config', '/nowhere/at/all'])\n"
+        "from callboard.runtime.identity import own_version; own = own_version(); print(*sys.modules)\n"
+        "from importlib.metadata import version; assert version('callboard') == own"
+    )
+    found = []
+    for program in (plain, editor):
+        done = await trio.run_process(
+            [sys.executable, "-c", program], capture_stdout=True, capture_stderr=True
+        )
+        found.append({*done.stdout.decode().split()})
+    unused = {"importlib.metadata", "email.message", "zipfile"}
+    assert found[0] >= unused
+    assert "callboard.cli.acp.bridge" in found[1]
+    assert not found[1] & unused
+
+
 async def test_a_run_that_looks_for_a_local_server_imports_no_http_client(tmp_path: Path) -> None:
     """Where no model is configured, and no key: httpx took a seventh of the instructions of a user's first run."""
     command = Command(tmp_path)

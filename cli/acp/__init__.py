@@ -13,7 +13,8 @@ somebody else was faster. What the editor sends is a person's word; the files an
 
 Begin with `bridge`. `wire` is made from the protocol's schema by `scripts/acp-types`. `content` reads prompts,
 `servers` the MCP servers that the editor brings, `forms` has the forms of servers that ask, `options` modes and options,
-`slash` the commands that begin with a slash, `run` is one run of the command, and `acp` has its options.
+`slash` the commands that begin with a slash, `run` is one run of the command, `lean` keeps out of its
+memory what it needs not, and `acp` has its options.
 Comes in: lines on stdin, signals.
 Goes out: lines on stdout, and nothing else there; warnings in the log.
 Owns: nothing on disk; the turns of its prompts, which end with the editor where no `callboard serve` runs.

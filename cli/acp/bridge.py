@@ -94,7 +94,7 @@ class Bridge:
         self._at_work: Counter[str] = Counter()
         connection.methods = {
             "initialize": self._initialize,
-            **{name: self._after_initialize(method) for name, method in self._methods().items()},
+            **{name: self._in_order(method) for name, method in self._methods().items()},
         }
         connection.notices = {
             "session/cancel": self._cancel,
@@ -121,14 +121,28 @@ class Bridge:
             "session/prompt": self._prompt,
         }
 
-    def _after_initialize(self, method: Method) -> Method:
+    def _in_order(self, method: Method) -> Method:
         async def call(request: EditorRequest) -> AnsweredRequest:
+            if request.method == "session/prompt":  # before it waits: a cancel may be here already
+                request.when_cancelled = wire.PromptResponse(stop_reason="cancelled")
+            await self._wait_for_earlier(request)
             if self._editor is None:
-                await trio.lowlevel.checkpoint()
                 raise RequestFailed(INVALID_REQUEST, "the first request is initialize")
             return await method(request)
 
         return call
+
+    async def _wait_for_earlier(self, request: EditorRequest) -> None:
+        """Wait until what came before it, and may decide about it, was taken: an editor need not wait for answers.
+
+        That is `initialize`, and for a session what was said of the same one.
+        """
+        await trio.lowlevel.checkpoint()
+        session_id = _session_id_of(request)
+        for earlier in self._connection.requests_before(request):
+            is_same = session_id is not None and session_id == _session_id_of(earlier)
+            if is_same or earlier.method == "initialize":
+                await earlier.is_taken.wait()
 
     # ── the connection ───────────────────────────────────────────────────────────────────────────
 
@@ -330,7 +344,6 @@ class Bridge:
         return AnsweredRequest(wire.SetSessionConfigOptionResponse(config_options=options), then)
 
     async def _prompt(self, request: EditorRequest) -> AnsweredRequest:
-        request.when_cancelled = wire.PromptResponse(stop_reason="cancelled")
         params = read_params(request.params, wire.PromptRequest)
         session = self._session(params.session_id)
         unsaved = await self._unsaved(session, params.prompt)
@@ -392,6 +405,13 @@ class Bridge:
             with suppress(RequestFailed):  # which is its answer, too
                 if read_params(request.params, wire.CancelNotification).session_id == wanted:
                     request.cancel()
+
+
+def _session_id_of(request: EditorRequest) -> str | None:
+    """Return which session a request is about; `None` for one that names none, or can't be read."""
+    with suppress(RequestFailed):
+        return read_params(request.params, wire.CancelNotification).session_id
+    return None
 
 
 def _servers_of(servers: tuple[wire.McpServer, ...] | None) -> tuple[SessionServer, ...]:

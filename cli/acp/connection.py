@@ -91,11 +91,13 @@ class EditorRequest:
         params: What it takes.
         cancel: Ends it, when the editor cancels it; a prompt that was sent ends its turn instead.
         when_cancelled: The result of one that was ended so; without, it is an error.
+        is_taken: Set when later requests need not wait for this one: it is answered, or a prompt is on record.
     """
 
     def __init__(self, method: str, params: msgspec.Raw) -> None:
         self.method = method
         self.params = params
+        self.is_taken = trio.Event()
         self.when_cancelled: wire.AcpMessage | None = None
         self.scope = trio.CancelScope()
         self.cancel: Callable[[], None] = self.scope.cancel
@@ -162,6 +164,11 @@ class EditorConnection:
     def requests_of(self, method: str) -> list[EditorRequest]:
         """Return the requests of a method that are at work, also those that have just come."""
         return [request for request in self._requests.values() if request.method == method]
+
+    def requests_before(self, request: EditorRequest) -> list[EditorRequest]:
+        """Return the requests at work that came before this one, in their order."""
+        earlier = [*self._requests.values()]
+        return earlier[: earlier.index(request)]
 
     def cancel_request(self, params: msgspec.Raw) -> None:
         """Cancel a request of the editor, whose answer comes all the same."""
@@ -247,10 +254,11 @@ class EditorConnection:
             done, fault = AnsweredRequest(request.when_cancelled), None
         if fault is not None:
             self._fail(number, fault)
-            return
-        self._write({"id": number, "result": done.result})
-        if done.then is not None:
-            done.then()
+        else:
+            self._write({"id": number, "result": done.result})
+            if done.then is not None:
+                done.then()
+        request.is_taken.set()
 
     async def _answer(self, request: EditorRequest) -> tuple[AnsweredRequest, Fault | None]:
         method = request.method

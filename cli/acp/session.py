@@ -373,6 +373,7 @@ class EditorSession:
                 nursery.start_soon(self._cancel_when_wanted, waiting, name="cancel")
                 try:
                     await self._send(prompt, key)
+                    request.is_taken.set()
                     await waiting.over.wait()
                 except CallboardError as error:
                     waiting.end(error)

@@ -1,9 +1,10 @@
-"""Prints without blocking: a thread writes, so a paused pager can't stop Ctrl-C."""
+"""Prints without blocking: a thread writes where a write may wait, so a paused pager can't stop Ctrl-C."""
 
 from __future__ import annotations
 
 import os
 import select
+import stat
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +35,7 @@ class Output:
         self._written.set()
         self._lost = trio.Event()
         self._below: RowsBelow | None = None
+        self._is_pipe = _is_pipe(descriptor)
         self._encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> None:
@@ -78,13 +80,32 @@ class Output:
                 text = self._below.drawn(text)
             data = text.encode(self._encoding, "backslashreplace")
             try:
-                await trio.to_thread.run_sync(self._write, data, abandon_on_cancel=True)
+                if rest := self._not_written_at_once(data):
+                    await trio.to_thread.run_sync(self._write, rest, abandon_on_cancel=True)
             except OSError as error:
                 self.error = error
                 self._waiting, self._chars = [], 0
                 self._lost.set()
             if not self._waiting:
                 self._written.set()
+
+    def _not_written_at_once(self, data: bytes) -> bytes:
+        """Write what can't wait, and return the rest: a thread for each write would take longer than the write.
+
+        A pipe that polls as writable has room for `PIPE_BUF` bytes (POSIX), a socket for more. A terminal may be stopped.
+        """
+        if not self._is_pipe or len(data) > select.PIPE_BUF:
+            return data
+        ready = select.poll()
+        ready.register(self.descriptor, select.POLLOUT)
+        if not ready.poll(0):
+            return data
+        try:
+            return data[os.write(self.descriptor, data) :]
+        except (
+            BlockingIOError
+        ):  # the shared descriptor is non-blocking, and somebody else was faster
+            return data
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -93,6 +114,14 @@ class Output:
                 view = view[os.write(self.descriptor, view) :]
             except BlockingIOError:  # somebody made the shared descriptor non-blocking
                 select.select([], [self.descriptor], [])
+
+
+def _is_pipe(descriptor: int) -> bool:
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:  # it was closed: the first write says so
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 class AskingPlace(NamedTuple):

@@ -54,7 +54,10 @@ def _execute(tokens: Sequence[str]) -> int:
     try:
         if tokens and tokens[0] == "acp":
             # An editor keeps it: with the parser it takes a tenth more memory.
-            from .cli.acp.run import serve_plainly
+            from .cli.acp.lean import without_metadata
+
+            with without_metadata():
+                from .cli.acp.run import serve_plainly
 
             if (code := serve_plainly(tokens[1:])) is not None:
                 return code

@@ -149,6 +149,35 @@ async def test_files_and_images_go_with_a_prompt(command: Command) -> None:
     ]
 
 
+async def test_an_editor_need_not_wait_for_answers(command: Command) -> None:
+    """Requests that come with the same read are served in their order, those of a session too."""
+    async with scripted(command, *[reply(str(number)) for number in range(6)]):
+        async with bare_editor(command) as editor:
+            await editor.send_at_once(
+                ("initialize", {"protocolVersion": 1}),
+                ("session/new", {"cwd": str(command.workspace), "mcpServers": []}),
+            )
+            session = (await editor.answer(2))["result"]["sessionId"]
+            assert [message["id"] for message in editor.heard[:2]] == [1, 2]
+            place = {"cwd": str(command.workspace), "mcpServers": []}
+            await editor.ask("session/close", sessionId=session)
+            prompts = [("session/prompt", {"prompt": words(f"No. {each}")}) for each in range(6)]
+            modes = [("session/set_mode", {"modeId": each}) for each in ("strict", "auto")]
+            asked: list[tuple[str, dict[str, Any]]]
+            asked = [("session/load", place), modes[0], *prompts[:3], modes[1], *prompts[3:]]
+            for number in await editor.send_at_once(
+                *((method, {"sessionId": session, **params}) for method, params in asked)
+            ):
+                assert "result" in await editor.answer(number)
+            assert await editor.leave() == 0
+    turns = await events_of(command, session)
+    assert [event.text for event in turns if isinstance(event, InputAccepted)] == [
+        f"No. {each}" for each in range(6)
+    ]
+    policies = [event.policy for event in turns if isinstance(event, TurnStarted)]
+    assert policies == ["strict"] * 3 + ["auto"] * 3
+
+
 async def test_commands_need_no_model(command: Command) -> None:
     async with scripted(command, reply(calls=[OVERWRITE]), reply("Done.")):
         async with editing(command) as (editor, session):

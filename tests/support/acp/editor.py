@@ -81,6 +81,18 @@ class Editor:
         await self.send("\n".join(lines).encode())
         return self._count
 
+    async def send_at_once(self, *requests: tuple[str, Message]) -> list[int]:
+        """Sends requests with one write; returns their ids."""
+        lines, numbers = list[str](), list[int]()
+        for method, params in requests:
+            self._count += 1
+            self._methods[self._count] = method
+            numbers.append(self._count)
+            said = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
+            lines.append(json.dumps(said))
+        await self.send("\n".join(lines).encode())
+        return numbers
+
     async def ask(self, method: str, **params: Any) -> Any:
         """Sends a request; returns its result."""
         answer = await self.answer(await self.begin(method, **params))
