@@ -104,7 +104,7 @@ ALONE: dict[str, str] = {
         gateway/session_events: PAGE_EVENTS
         gateway/recorded_turn: PAGE_EVENTS
         gateway/mcp/resources: PAGE_ROWS
-        gateway/methods/session_files: PAGE_EVENTS
+        gateway/methods/session_files: FILE_PART_BYTES PAGE_EVENTS
         gateway/shared/pages: STEP_ROWS
         gateway/shared/turn_record: STEP_EVENTS
         providers/anthropic/models: PAGE_SIZE

@@ -347,6 +347,20 @@ result: {
 
 }
 }
+"session/attachment": {
+params: {
+session_id: string
+message_id: string
+number?: number
+offset?: number
+}
+result: {
+name: string
+media_type: string
+size_bytes: number
+data: string
+}
+}
 "session/export": {
 params: {
 session_id: string
@@ -1913,6 +1927,16 @@ cached_tokens?: (number | null)
 cache_write_tokens?: (number | null)
 is_deleted?: boolean
 cost?: (number | null)
+files?: MessageFile[]
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "MessageFile".
+ */
+export interface MessageFile {
+name: string
+media_type: string
+size_bytes: number
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3733,4 +3757,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 820f765013e3a6dd98bdb81690520a91d4ae9cb635e11507ac359556184eea31
+// Of the schema: 8755f0c919288989eea5feb8351ca707cd592305b8f782ce24552b472c6da270

@@ -1,4 +1,4 @@
-"""`session/export` and `session/import`: sessions leave as files and come back, in bounded pages."""
+"""Files in bounded parts: those beside messages (`session/attachment`), and whole sessions that leave and come back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 import trio
 
 from ...embedding.runtime import host_of
-from ...runtime.errors import ConflictError
+from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.store.interface import StoreReader
 from ...runtime.wire import sessions as wire
 from ...runtime.wire.fields import Role
@@ -18,9 +18,30 @@ PAGE_CHARS = 128 * 1024
 """Characters of a page: even if each is escaped, below the 1 MiB limit of many websocket libraries."""
 PAGE_EVENTS = 64
 """Events read for one page; with texts of usual length they fill it."""
+FILE_PART_BYTES = 768 * 1024
+"""Bytes of a file in one answer: 1 MiB as base64, as much as a page."""
 
 methods = MethodTable()
 _ENCODER = msgspec.json.Encoder()
+
+
+@methods.add("session/attachment", Role.OBSERVER)
+async def get_attachment(caller: Caller, params: wire.GetAttachment) -> wire.AttachmentPart:
+    """Return a part of a file that came with a message, by its place among the message's `files`."""
+    await caller.session(params.session_id)
+    file = await caller.runtime.store.message_file(
+        params.session_id, params.message_id, params.number
+    )
+    if file is None:
+        raise NotFoundError(f"the message {params.message_id} has no file {params.number}")
+    if not 0 <= params.offset <= len(file.data):
+        raise ValidationError(f"offset is from 0 to {len(file.data)}", field="offset")
+    return wire.AttachmentPart(
+        name=file.name,
+        media_type=file.media_type,
+        size_bytes=len(file.data),
+        data=file.data[params.offset : params.offset + FILE_PART_BYTES],
+    )
 
 
 @methods.add("session/export", Role.OBSERVER, is_whole=True)

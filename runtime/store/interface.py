@@ -73,6 +73,7 @@ class StoreReader(ABC):
 
     messages = _read(Queries.messages)
     whole_messages = _read(Queries.whole_messages)
+    message_file = _read(Queries.message_file)
     calls = _read(Queries.calls)
     call_page = _read(Queries.call_page)
     full_output = _read(Queries.full_output)

@@ -298,6 +298,28 @@ create index messages_deleted on messages (session) where is_deleted = 1;
 alter table sessions add column forked_from text not null default '';
 """
 
+_FILES = """
+alter table messages add column files text;
+create index messages_with_files on messages (session) where files is not null;
+-- What events of older releases had beside them; `tables.files` says what the column holds.
+with found as materialized (
+  select session, seq, cast(event as text) as text from events
+  where (substr(event, 1, 24) = cast('{"type":"input_accepted"' as blob)
+    or substr(event, 1, 23) = cast('{"type":"call_finished"' as blob))
+  and instr(event, cast('"attachments":[{' as blob)) > 0 and json_valid(cast(event as text))
+), told as materialized (
+  select session, coalesce(text ->> '$.input_id', 'result:' || (text ->> '$.call_id')) as message_id,
+    (select json_object('seq', found.seq, 'files', json_group_array(json_object(
+      'name', coalesce(a.value ->> '$.name', ''), 'media_type', a.value ->> '$.media_type',
+      'size_bytes', length(a.value ->> '$.data') / 4 * 3 - length(a.value ->> '$.data')
+        + length(rtrim(a.value ->> '$.data', '=')))))
+    from json_each(found.text, '$.attachments') a) as files
+  from found
+)
+update messages set files = told.files from told
+where messages.session = told.session and messages.message_id = told.message_id and messages.is_deleted = 0;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _CACHE_WRITES,
@@ -311,6 +333,7 @@ MIGRATIONS: tuple[str, ...] = (
     _GROWTH,
     _CHECKSUMS,
     _MESSAGES,
+    _FILES,
 )
 """Step N brings a file from version N-1 to N."""
 

@@ -173,6 +173,7 @@ _INSERT_EVENTS = _inserts("events (session, seq, at_ms, event, checksum)", 5)
 _SOME_COLUMNS = (
     *("turn_id", "thinking", "call_id", "input_tokens", "output_tokens"),
     *("model", "provider", "duration_ms", "stop_reason", "cached_tokens", "cache_write_tokens"),
+    "files",
 )
 """The columns that only some messages have."""
 _INSERT_MESSAGES = _inserts(
@@ -440,7 +441,9 @@ class Projection:
         accept_input(self._connection, self.key, event)
         keep_request(self._connection, self.key, self.head_seq + 1, event.request)
         is_said = event.source is InputSource.PERSON
-        self._message(event.input_id, "user" if is_said else "system", event.text)
+        kind = "user" if is_said else "system"
+        files = self._files(event) if event.attachments else None
+        self._message(event.input_id, kind, event.text, files=files)
         if is_said:
             self.title = self.title or excerpt(event.text, MAX_TITLE_LENGTH)
         return True
@@ -502,7 +505,15 @@ class Projection:
 
     def _call_message(self, side: str, event: CallProposed | CallFinished) -> None:
         name, call_id = f"{side}:{event.call_id}", event.call_id
-        self._message(name, f"tool_{side}", "", turn_id=event.turn_id, call_id=call_id)
+        files = None
+        if type(event) is CallFinished and event.attachments:
+            files = self._files(event)
+        self._message(name, f"tool_{side}", "", turn_id=event.turn_id, call_id=call_id, files=files)
+
+    def _files(self, event: InputAccepted | CallFinished) -> str:
+        from .tables.files import kept_files  # rare, and a start imports it not
+
+        return kept_files(self.head_seq + 1, event.attachments)
 
     def _message(self, message_id: str, kind: str, content: str, **columns: object) -> None:
         self.message_count += 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import apsw
 import msgspec
 
-from ..definitions import CallStatus
+from ..definitions import Attachment, CallStatus
 from ..errors import NotFoundError
 from ..events import CallFinished, QuestionAnswered, QuestionAsked, Stored, TurnStarted
 from ..identity import RequestKey
@@ -49,6 +49,9 @@ from .tables.lists import (
     SELECT_FIRST_MESSAGES,
     SELECT_LATEST_MESSAGES,
     TREE,
+    UNUSED_SESSIONS,
+    WAITED_FOR,
+    WHOLE_MESSAGES,
     call_conditions,
     equal,
     joined,
@@ -95,12 +98,6 @@ _CALL_COLUMNS = (
 )
 _FROM_CALLS = "from tool_calls c join sessions s on s.id = c.session"
 _SELECT_CALLS = f"select {_CALL_COLUMNS} {_FROM_CALLS}"
-
-_WAITED_FOR = (
-    "select s.parent_call_id from sessions s where s.parent_id = ? and s.is_detached = 0"
-    " and (? = 1 or exists (select 1 from turns t"
-    " where t.session = s.id and t.is_suspended = 1 and t.ended_at_ms is null)) order by s.id"
-)
 
 _BEFORE = f"select seq, {event_of('e')} from events e where session = ? and seq < ? order by seq desc limit ?"
 _PAGE = 64
@@ -258,10 +255,7 @@ class Queries:
         at_ms, name = after or (0, "")
         return self._structs(
             SessionRow,
-            f"{_SELECT_SESSIONS} where is_active = 0 and deleted_at_ms is null"
-            " and parent_id is null and updated_at_ms < ?1 and updated_at_ms >= ?2"
-            " and (updated_at_ms > ?2 or id > coalesce((select b.id from sessions b"
-            " where b.session_id = ?3), 0)) order by updated_at_ms, id limit ?4",
+            f"{_SELECT_SESSIONS} {UNUSED_SESSIONS}",
             (before_ms, at_ms, name, limit),
         )
 
@@ -317,16 +311,18 @@ class Queries:
             NotFoundError: The session has no such message.
         """
         calls = [name.partition(":")[2] for name in message_ids if ":" in name]
-        rows = self._rows(
-            "select m.message_id from messages m join sessions s on s.id = m.session"
-            " where s.session_id = ? and (m.message_id in (select value from json_each(?))"
-            " or m.call_id in (select value from json_each(?))) order by m.position",
-            (session_id, names(list(message_ids)), names(calls)),
-        )
+        values = (session_id, names(list(message_ids)), names(calls))
+        rows = self._rows(WHOLE_MESSAGES, values)
         whole = tuple(row[0] for row in rows)
         if unknown := set(message_ids).difference(whole):
             raise NotFoundError(f"{session_id} has no message {min(unknown)}")
         return whole
+
+    def message_file(self, session_id: str, message_id: str, number: int) -> Attachment | None:
+        """Return a file that came with a message, counted from 0; `None` if there is none."""
+        from .tables.files import read_file  # rare, and a start imports it not
+
+        return read_file(self._rows, self.events, session_id, message_id, number)
 
     def calls(
         self,
@@ -497,7 +493,7 @@ class Queries:
             parent_id=parent_id,
             parent_call_id=parent_call_id,
             is_detached=bool(is_detached),
-            delegated=tuple(row[0] for row in self._rows(_WAITED_FOR, (session_id, is_suspended))),
+            delegated=tuple(row[0] for row in self._rows(WAITED_FOR, (session_id, is_suspended))),
             questions=tuple(self._questions(key, turn_id, asking)) if asking else (),
         )
 
@@ -579,6 +575,8 @@ class Queries:
         for record in records:
             for name in booleans:
                 record[name] = bool(record[name])
+            if (files := record.pop("files", None)) is not None:  # see `tables.files`
+                record["files"] = msgspec.json.decode(files)["files"]
         try:
             return msgspec.convert(records, list[kind])  # type: ignore[valid-type]
         except msgspec.MsgspecError as error:

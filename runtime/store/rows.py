@@ -81,6 +81,14 @@ ApprovalState = Literal[
 ended without a start, as `ApprovalDecision` explains."""
 
 
+class MessageFile(msgspec.Struct, frozen=True):
+    """What a file is that came with a message; its bytes are read one by one (`Queries.message_file`)."""
+
+    name: str
+    media_type: str
+    size_bytes: int
+
+
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a session, with the columns of RFC-000.
 
@@ -88,7 +96,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     the messages of a session. `is_set_aside` says that the model no longer reads it, because its turn
     was run again. Of one that `is_deleted`, nothing of what it said is here. An answer's `stop_reason` is
     one of `stream.StopReason`, or `incomplete` if it was stopped or broke off. `cost` is in US dollars at
-    present prices, where these are known.
+    present prices, where these are known. `files` came with an input, or with the result of a call.
     """
 
     message_id: str
@@ -116,6 +124,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     cache_write_tokens: int | None = None
     is_deleted: bool = False
     cost: float | None = None
+    files: tuple[MessageFile, ...] = ()
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):

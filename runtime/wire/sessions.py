@@ -71,6 +71,24 @@ class ListMessages(msgspec.Struct, frozen=True):
     limit: WireInteger = 100
 
 
+class GetAttachment(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a message, by its place in the message's `files`, from 0; and the byte to begin with."""
+
+    session_id: Word
+    message_id: Word
+    number: WireInteger = 0
+    offset: WireInteger = 0
+
+
+class AttachmentPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a file, as base64 in JSON; it has all when it ends at `size_bytes`."""
+
+    name: str
+    media_type: str
+    size_bytes: int
+    data: bytes
+
+
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """An input for a session; `mode` says what it does while a turn runs.
 

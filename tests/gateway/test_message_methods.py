@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 import callboard
+from callboard.gateway.methods.session_files import FILE_PART_BYTES
 from callboard.providers.testing.script import Step, reply
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import MessagesDeleted
 from callboard.runtime.wire.fields import Role
-from callboard.runtime.wire.rpc import NOT_AUTHORIZED
+from callboard.runtime.wire.rpc import NOT_AUTHORIZED, NOT_FOUND
 from support.gateway.daemon_scene import View, open_client, open_daemon, open_greeted
 
 
@@ -34,6 +37,43 @@ async def test_pages_are_read_from_both_ends() -> None:
         between = await client.messages(session_id, after=2, before=5)
         assert [row.position for row in between] == [3, 4]
         assert await client.messages(session_id, before=1, latest_first=True) == []
+
+
+async def test_files_that_came_with_an_input_are_read_in_parts_behind_a_restart_of_the_page() -> (
+    None
+):
+    large = callboard.Attachment(
+        "application/pdf", b"%PDF-" + bytes(range(256)) * 8000, name="large.pdf"
+    )
+    small = callboard.Attachment("text/plain", b"Milk.", name="list.txt")
+    async with open_daemon(answers(2)) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        await client.ask(session_id, "Read these.", attachments=[large, small])
+        asked, answered = await client.messages(session_id)
+        assert [file.name for file in asked.files] == ["large.pdf", "list.txt"]
+        assert asked.files[0].size_bytes == len(large.data) > 2 * FILE_PART_BYTES
+        assert await client.attachment(session_id, asked.message_id) == large
+        assert await client.attachment(session_id, asked.message_id, 1) == small
+        with pytest.raises(NotFoundError, match="has no file 2"):
+            await client.attachment(session_id, asked.message_id, 2)
+        with pytest.raises(NotFoundError, match="has no file 0"):
+            await client.attachment(session_id, answered.message_id)
+        async with open_greeted(daemon, daemon.new_token("eye", Role.OBSERVER)) as raw:
+            wanted = {"session_id": session_id, "message_id": asked.message_id, "number": 1}
+            part = await raw.call("session/attachment", **wanted, offset=2)
+            assert part["result"]["data"] == base64.b64encode(b"lk.").decode()
+            refused = await raw.call("session/attachment", **wanted, offset=6)
+            assert refused["error"]["data"]["field"] == "offset"
+        other = daemon.new_token("other", Role.OBSERVER, sessions=("session_of_others",))
+        async with open_greeted(daemon, other) as raw:
+            refused = await raw.call("session/attachment", **wanted)
+            assert refused["error"]["code"] == NOT_FOUND
+        fork = await client.fork(session_id, answered.message_id)
+        copied = (await client.messages(fork.session_id))[0]
+        assert await client.attachment(fork.session_id, copied.message_id, 1) == small
+        await client.delete_messages(session_id, [asked.message_id])
+        with pytest.raises(NotFoundError, match="has no file 0"):
+            await client.attachment(session_id, asked.message_id)
 
 
 async def test_a_client_forks_a_session_and_both_go_on() -> None:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import apsw
 import pytest
 
+from callboard.runtime.definitions import Attachment, CallStatus
 from callboard.runtime.errors import StorageError
+from callboard.runtime.events import CallFinished, DurableEvent, InputAccepted
+from callboard.runtime.store.codec import encode_event
 from callboard.runtime.store.migrations import APPLICATION_ID, MIGRATIONS, migrate
 from callboard.runtime.store.queries import Queries
 from callboard.runtime.store.tables.purge import LOOKED_THROUGH, TABLES
+
+_TORN = b'{"type":"input_accepted","input_id":"i9","attachments":[{"media_type"'
+"""What a damaged file may hold in place of an event: it is not the migration that says so."""
 
 STEPS = ("create table a (x)", "create table b (x); insert into b values (1)")
 
@@ -99,6 +105,54 @@ def test_sessions_and_usage_of_an_older_format_are_in_the_lists_of_this_one(
     assert [turn.turn_id for turn in queries.open_turns("runs")] == ["t"]
     assert [row.position for row in queries.usage(since_ms=6 * 86_400_000)] == [2, 3]
     assert [row.position for row in queries.usage(since_ms=5 * 86_400_000 + 2)] == [2, 3]
+
+
+def test_files_beside_messages_of_an_older_format_are_found(connection: apsw.Connection) -> None:
+    before = next(at for at, step in enumerate(MIGRATIONS) if "messages add column files" in step)
+    migrate(connection, "it", steps=MIGRATIONS[:before])
+    connection.execute(
+        "insert into sessions (id, session_id, title, agent, kind, workspace, message_count,"
+        " last_message_preview, is_active, head_seq, last_event, created_at_ms, updated_at_ms)"
+        " values (1, 's1', '', 'general', 'main', '/work', 4, '', 0, 5, 5, 1, 1)"
+    )
+    dot, page = Attachment("image/png", b"1234", "dot.png"), Attachment("application/pdf", b"12345")
+    result = CallFinished(
+        turn_id="t",
+        call_id="c",
+        name="draw",
+        status=CallStatus.SUCCESS,
+        result="{}",
+        attachments=(dot,),
+    )
+    events: list[DurableEvent] = [
+        InputAccepted(input_id="i1", text="Look.", attachments=(dot, page)),
+        InputAccepted(input_id="i2", text='Not one: "attachments":[{'),
+        InputAccepted(input_id="i3", text="Deleted.", attachments=(dot,)),
+        result,
+    ]
+    for seq, event in enumerate(events, 1):
+        insert = "insert into events (session, seq, at_ms, event) values (1, ?, 1, ?)"
+        connection.execute(insert, (seq, encode_event(event)[1]))
+    connection.execute(
+        "insert into events (session, seq, at_ms, event) values (1, 5, 1, ?)", (_TORN,)
+    )
+    for position, name in enumerate(("i1", "i2", "i3", "result:c"), 1):
+        connection.execute(
+            "insert into messages (session, position, message_id, type, content, created_at_ms,"
+            " is_deleted) values (1, ?, ?, 'user', '', 1, ?)",
+            (position, name, name == "i3"),
+        )
+    migrate(connection, "it")
+    queries = Queries(connection, "it")
+    found = [
+        [(file.name, file.media_type, file.size_bytes) for file in row.files]
+        for row in queries.messages("s1")
+    ]
+    told = [("dot.png", "image/png", 4), ("", "application/pdf", 5)]
+    assert found == [told, [], [], told[:1]]
+    assert queries.message_file("s1", "i1", 1) == page
+    assert queries.message_file("s1", "result:c", 0) == dot
+    assert queries.message_file("s1", "i3", 0) is None
 
 
 def test_every_table_that_refers_to_a_session_is_purged(connection: apsw.Connection) -> None:

@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 import psycopg
 
-from callboard.runtime.definitions import CallStatus
+from callboard.runtime.definitions import Attachment, CallStatus
 from callboard.runtime.errors import (
     CallboardError,
     ConflictError,
@@ -476,6 +477,28 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(url: str) -> None:
         found = schema.version_of(connection)
         assert found is not None
         assert found.steps == len(schema.MIGRATIONS)
+
+
+async def test_files_beside_messages_of_an_older_format_are_found(url: str) -> None:
+    dot, page = Attachment("image/png", b"1234", "dot.png"), Attachment("application/pdf", b"12345")
+    result = msgspec.structs.replace(done(), attachments=(dot,))
+    async with opened(url) as store:
+        first = InputAccepted(input_id="i1", text="Look.\0", attachments=(dot, page))
+        other = InputAccepted(input_id="i2", text='Not one: "attachments":[{')
+        [stored] = await store.commit(
+            [Append("s1", (CREATED, first, other, began(), *asked(), result))]
+        )
+        assert isinstance(stored, tuple)
+        present = await store.messages("s1")
+    with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor) as connection:
+        connection.execute("alter table messages drop column files")
+        before = schema.MIGRATIONS.index(schema.FILES)
+        connection.execute("update callboard set version = $1", (before,))
+        assert schema.migrate(connection, "it") == (before, len(schema.MIGRATIONS))
+    async with opened(url) as store:
+        assert await store.messages("s1") == present
+        assert [len(row.files) for row in present] == [2, 0, 0, 0, 1]
+        assert await store.message_file("s1", "i1", 1) == page
 
 
 # ── what errors say ──────────────────────────────────────────────────────────────────────────────

@@ -418,7 +418,8 @@ async def test_events_of_an_older_format_are_read_as_they_are(tmp_path: Path) ->
     await store.aclose()
     with closing(apsw.Connection(str(tmp_path / "callboard.db"))) as connection:
         connection.execute("alter table events drop column checksum; drop index messages_deleted")
-        for column in ("stop_reason", "cached_tokens", "cache_write_tokens", "is_deleted"):
+        connection.execute("drop index messages_with_files")
+        for column in ("stop_reason", "cached_tokens", "cache_write_tokens", "is_deleted", "files"):
             connection.execute(f"alter table messages drop column {column}")
         connection.execute("alter table sessions drop column forked_from")
         connection.pragma("user_version", MIGRATIONS.index(_CHECKSUMS))

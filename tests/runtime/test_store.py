@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from callboard.runtime.definitions import CallStatus, SessionKind, Tier
+from callboard.runtime.definitions import Attachment, CallStatus, SessionKind, Tier
 from callboard.runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from callboard.runtime.events import (
     AgentSwitched,
@@ -18,6 +18,7 @@ from callboard.runtime.events import (
     HistoryCompacted,
     InputAccepted,
     MessageCompleted,
+    MessagesDeleted,
     SessionCreated,
     SessionDeleted,
     SessionRestored,
@@ -354,9 +355,42 @@ async def test_messages_of_each_type_with_their_columns(store: Store) -> None:
         {"message_id": "error:t1", "type": "error", "content": "It broke.", "turn_id": "t1"},
     ]  # fmt: skip
     for position, (found, want) in enumerate(zip(shown, expected, strict=True), 1):
-        present = {key: value for key, value in found.items() if value is not None}
+        present = {key: value for key, value in found.items() if value not in (None, [], ())}
         flags = {"is_set_aside": False, "is_deleted": False}
         assert present == {**base, "position": position, **flags, **want}
+
+
+async def test_messages_say_which_files_came_with_them_and_each_is_read_by_its_number(
+    store: Store,
+) -> None:
+    dot, page = (
+        Attachment("image/png", b"\x89PNG", "dot.png"),
+        Attachment("application/pdf", b"%PDF-"),
+    )
+    both = msgspec.structs.replace(said("Look."), attachments=(dot, page))
+    await put(store, CREATED, both, STARTED)
+    await put(store, proposed(), finished(attachments=(page,)))
+    rows = {found.message_id: found for found in await store.messages("s1")}
+    assert [(file.name, file.media_type, file.size_bytes) for file in rows["i1"].files] == [
+        ("dot.png", "image/png", 4),
+        ("", "application/pdf", 5),
+    ]
+    assert (rows["call:c1"].files, len(rows["result:c1"].files)) == ((), 1)
+    assert [await store.message_file("s1", "i1", n) for n in (0, 1)] == [dot, page]
+    assert await store.message_file("s1", "result:c1", 0) == page
+    for message_id, number in (("i1", 2), ("i1", -1), ("call:c1", 0), ("nothing", 0)):
+        assert await store.message_file("s1", message_id, number) is None
+    assert await store.message_file("s2", "i1", 0) is None
+
+
+async def test_of_a_deleted_message_no_file_is_left(store: Store) -> None:
+    dot = Attachment("image/png", b"\x89PNG", "dot.png")
+    await put(store, CREATED, msgspec.structs.replace(said("Look."), attachments=(dot,)))
+    assert await store.message_file("s1", "i1", 0) == dot
+    await put(store, MessagesDeleted(message_ids=("i1",)))
+    [found] = await store.messages("s1")
+    assert (found.is_deleted, found.files) == (True, ())
+    assert await store.message_file("s1", "i1", 0) is None
 
 
 async def test_messages_are_paged_by_position(store: Store) -> None:

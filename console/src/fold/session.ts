@@ -11,6 +11,13 @@ export type Question = Methods["question/list"]["result"]["questions"][number];
 type Event = Update["event"];
 type Kind = "user" | "assistant" | "call" | "result" | "error" | "system";
 
+/** What a file is that came with a message; its bytes are read when somebody sees it. */
+export interface SentFile {
+  name: string;
+  type: string;
+  size: number;
+}
+
 export interface Row {
   id: string;
   position: number;
@@ -32,6 +39,7 @@ export interface Row {
   outputTokens: number | null;
   isSetAside: boolean;
   isDeleted: boolean;
+  files: readonly SentFile[];
   /** Grows with each change, so that what shows the row is drawn again only then. */
   stamp: number;
 }
@@ -53,7 +61,6 @@ export interface Kept {
   turnId: string;
   plan: Session["plan"];
   waiting: string[];
-  files: [string, { name: string; type: string }[]][];
 }
 
 const EMPTY: Omit<Row, "id" | "position" | "kind"> = {
@@ -74,6 +81,7 @@ const EMPTY: Omit<Row, "id" | "position" | "kind"> = {
   outputTokens: null,
   isSetAside: false,
   isDeleted: false,
+  files: [],
   stamp: 1,
 };
 
@@ -119,8 +127,19 @@ export function rowOf(message: MessageRow): Row {
     outputTokens: message.output_tokens ?? null,
     isSetAside: message.is_set_aside ?? false,
     isDeleted: message.is_deleted ?? false,
+    files: (message.files ?? []).map((each) => ({ name: each.name, type: each.media_type, size: each.size_bytes })),
     stamp: 1,
   };
+}
+
+type Attached = Extract<Event, { type: "input_accepted" }>["attachments"];
+
+/** What an event says of the files that it has, which are in it as base64. */
+function filesOf(attached: Attached): SentFile[] {
+  return (attached ?? []).map(({ name, media_type, data }) => {
+    const padding = data.endsWith("==") ? 2 : data.endsWith("=") ? 1 : 0;
+    return { name: name ?? "", type: media_type, size: (data.length / 4) * 3 - padding };
+  });
 }
 
 export class Session {
@@ -137,8 +156,6 @@ export class Session {
   retry: { message: string; attempt: number } | null = null;
   title: string | null = null;
   agent = "";
-  /** Files that came with inputs, by input id: what events say, and no page of the record does. */
-  readonly files = new Map<string, { name: string; type: string }[]>();
   /** Events of types that this page does not know. */
   unknown = 0;
   seq = 0;
@@ -213,14 +230,14 @@ export class Session {
     return {
       ...{ id: this.id, seq: this.seq, epoch: this.epoch, rows, title: this.title, agent: this.agent, turnId: this.turnId, plan: this.plan },
       waiting: [...this.waiting],
-      files: [...this.files].filter(([id]) => rows.some((row) => row.id === id)),
     };
   }
 
   static from(kept: Kept): Session {
     const session = new Session(kept.id);
-    session.rows = kept.rows;
-    for (const row of kept.rows) session.#at.set(row.id, row);
+    // A page of another version may have kept them without something.
+    session.rows = kept.rows.map((row) => ({ ...EMPTY, ...row }));
+    for (const row of session.rows) session.#at.set(row.id, row);
     session.seq = kept.seq;
     session.epoch = kept.epoch;
     session.title = kept.title;
@@ -228,7 +245,6 @@ export class Session {
     session.turnId = kept.turnId;
     session.plan = kept.plan;
     for (const each of kept.waiting) session.waiting.add(each);
-    for (const [id, its] of kept.files) session.files.set(id, its);
     return session;
   }
 
@@ -292,11 +308,11 @@ export class Session {
         this.live.clear();
         return;
       case "input_accepted":
-        this.#say(event.input_id, (event.source ?? "person") === "person" ? "user" : "system", { content: event.text });
+        this.#say(event.input_id, (event.source ?? "person") === "person" ? "user" : "system", {
+          content: event.text,
+          files: filesOf(event.attachments),
+        });
         this.waiting.add(event.input_id);
-        if ((event.attachments ?? []).length > 0) {
-          this.files.set(event.input_id, (event.attachments ?? []).map((each) => ({ name: each.name ?? "", type: each.media_type })));
-        }
         return;
       case "input_delivered":
       case "input_cancelled":
@@ -377,6 +393,7 @@ export class Session {
           output: event.result,
           status: event.status,
           durationMs,
+          files: filesOf(event.attachments),
         });
         return;
       }
@@ -422,7 +439,7 @@ export class Session {
         for (const id of event.message_ids) {
           const row = this.#at.get(id);
           if (row !== undefined) {
-            Object.assign(row, { isDeleted: true, content: "", thinking: "", input: "", output: "", stamp: row.stamp + 1 });
+            Object.assign(row, { isDeleted: true, content: "", thinking: "", input: "", output: "", files: [], stamp: row.stamp + 1 });
           }
         }
         return;

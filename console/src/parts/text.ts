@@ -39,6 +39,13 @@ export function seconds(ms: number): string {
   return (ms / 1000).toFixed(ms < 10_000 ? 1 : 0);
 }
 
+/** How large a file is. */
+export function size(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  if (bytes < 1024 * 1024) return `${Math.round(bytes / 1024)} KB`;
+  return `${(bytes / 1024 / 1024).toFixed(1)} MB`;
+}
+
 /** Minutes and seconds that are left. */
 export function left(ms: number): string {
   const all = Math.max(0, Math.ceil(ms / 1000));

@@ -10,6 +10,7 @@ import { words } from "../store/settings";
 import { approvals, may, open, stopCall, version } from "../store/app";
 import { changes, isUndoing, undo, type ChangedCall } from "../store/turns";
 import { Ask } from "./ask";
+import { Files } from "./files";
 import { Command } from "./preview";
 
 const ICONS: Record<string, string> = {
@@ -89,6 +90,7 @@ function CallCard({ call }: { call: CallView }) {
           {shown(progress.split("\n").slice(-3).join("\n"))}
         </pre>
       )}
+      {result !== undefined && <Files sessionId={open.value?.id ?? ""} row={result} />}
       {question !== undefined && <Ask row={question} isHere />}
     </div>
   );

@@ -17,6 +17,7 @@ import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
 import { Calls } from "./call";
 import { Composer } from "./composer";
+import { Files } from "./files";
 import { Find } from "./find";
 import { Asked } from "./question";
 
@@ -127,7 +128,7 @@ function ItemView({ item, session, last }: { item: Listed; session: Session; las
     case "gap":
       return <p class="head">{words.value.earlier}</p>;
     case "message":
-      return <Message row={item.row} isWaiting={session.waiting.has(item.row.id)} last={last} files={session.files.get(item.row.id) ?? []} />;
+      return <Message row={item.row} isWaiting={session.waiting.has(item.row.id)} last={last} sessionId={session.id} />;
     case "calls":
       return (
         <>
@@ -152,10 +153,10 @@ interface MessageProps {
   row: Row;
   isWaiting: boolean;
   last: LastTurn | null;
-  files: readonly { name: string; type: string }[];
+  sessionId: string;
 }
 
-function Message({ row, isWaiting, last, files }: MessageProps) {
+function Message({ row, isWaiting, last, sessionId }: MessageProps) {
   const its = words.value;
   if (row.kind === "user") {
     return (
@@ -163,7 +164,7 @@ function Message({ row, isWaiting, last, files }: MessageProps) {
         <div class={`message user ${row.isSetAside ? "set-aside" : ""}`}>
           <h3 class="who">{its.you}</h3>
           {row.content !== "" && <Plain text={row.content} />}
-          {files.length > 0 && <Files names={files.map((each) => each.name || each.type)} />}
+          <Files sessionId={sessionId} row={row} />
         </div>
         <div class="under">
           {isWaiting && <span>{its.inputQueued}</span>}
@@ -190,6 +191,7 @@ function Message({ row, isWaiting, last, files }: MessageProps) {
     return (
       <div class="message note">
         <p class="plain">{shown(row.content)}</p>
+        <Files sessionId={sessionId} row={row} />
       </div>
     );
   }
@@ -212,11 +214,11 @@ function Plain({ text }: { text: string }) {
   return <Excerpt text={text}>{(part) => <p class="plain">{shown(part)}</p>}</Excerpt>;
 }
 
-function Files({ names }: { names: readonly string[] }) {
+function Names({ names }: { names: readonly string[] }) {
   return (
     <ul class="sent-files">
       {names.map((name, at) => (
-        <li key={at}>
+        <li key={at} class="sent-file">
           <Icon name="file" /> {shown(name)}
         </li>
       ))}
@@ -315,7 +317,7 @@ function Outgoing({ inputs }: { inputs: readonly app.Waiting[] }) {
       {inputs.map((each) => (
         <li key={each.key}>
           {each.text !== "" && <p class="plain">{shown(each.text)}</p>}
-          {each.files.length > 0 && <Files names={each.files.map((one) => one.name)} />}
+          {each.files.length > 0 && <Names names={each.files.map((one) => one.name)} />}
           {each.problem === "" ? (
             <span class="under">{its.inputWaiting}</span>
           ) : (

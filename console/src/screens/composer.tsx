@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Session } from "../fold/session";
 import { Icon } from "../parts/icon";
-import { shown } from "../parts/text";
+import { shown, size } from "../parts/text";
 import * as app from "../store/app";
 import * as compose from "../store/compose";
 import { words } from "../store/settings";
@@ -285,10 +285,4 @@ function ChosenOptions({ session }: { session: Session | null }) {
       </div>
     </>
   );
-}
-
-function size(bytes: number): string {
-  if (bytes < 1024) return `${bytes} B`;
-  if (bytes < 1024 * 1024) return `${Math.round(bytes / 1024)} KB`;
-  return `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 }

@@ -2,6 +2,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 import type { Session } from "../fold/session";
 import { CallError, Link, type Method, type Methods, type Notifications, type Socket } from "../link";
+import * as attached from "./attached";
 import * as compose from "./compose";
 import { Drafts } from "./drafts";
 import * as login from "./login";
@@ -144,6 +145,7 @@ function ended(): void {
   login.forget();
   drafts.clear();
   compose.forget();
+  attached.forget();
   reading.forget();
   batch(() => {
     wasEnded.value = true;

@@ -181,6 +181,12 @@ export const en = {
     allow: "Allow the change",
     noJson: "This is no JSON.",
   },
+  sent: {
+    files: "Files that came along",
+    save: (name: string) => `Save ${name}`,
+    show: (name: string) => `Show ${name} large`,
+    close: "Close",
+  },
   composer: {
     attach: "Attach files",
     files: "Files that go along",

@@ -170,6 +170,12 @@ export const zh: Words = {
     allow: "允许修改后的调用",
     noJson: "不是 JSON。",
   },
+  sent: {
+    files: "随附的文件",
+    save: (name: string) => `保存 ${name}`,
+    show: (name: string) => `放大查看 ${name}`,
+    close: "关闭",
+  },
   composer: {
     attach: "附加文件",
     files: "随消息发送的文件",

@@ -241,8 +241,33 @@ test("files go along, agent and model are chosen, and what is sent while a turn 
   await say(page, "files come along");
   await answer(page, "You said: files come along").waitFor();
   await page.getByText("It came with: red.png image/png, notes.py text/plain, dropped.txt text/plain").waitFor();
-  await user(page, "files come along").getByText("red.png").waitFor();
+  const came = async (from) => {
+    const message = user(from, "files come along");
+    const picture_ = message.getByRole("button", { name: "Show red.png large" });
+    await picture_.locator("img").waitFor();
+    assert.equal(await picture_.locator("img").evaluate(async (image) => (await image.decode(), image.naturalWidth)), 1);
+    assert.equal(await message.getByRole("button", { name: /^Save (notes.py|dropped.txt)/ }).count(), 2);
+    const saved = from.waitForEvent("download");
+    await message.getByRole("button", { name: "Save notes.py" }).click();
+    assert.equal(readFileSync(await (await saved).path(), "utf8"), "print('hello')\n");
+    return picture_;
+  };
+  await came(page);
   assert.equal(await page.locator(".files").count(), 0);
+  // In another browser, which has seen no event of it, and behind a reload.
+  const address = page.url().replace(/^[^#]*/, "");
+  const other = await opened();
+  await other.page.evaluate((hash) => (location.hash = hash), address);
+  await (await came(other.page)).click();
+  await other.page.getByRole("dialog", { name: "red.png" }).getByRole("button", { name: "Save red.png" }).waitFor();
+  await picture(other.page, "picture-large");
+  await axe(other.page, "picture-large");
+  await other.page.getByRole("button", { name: "Close", exact: true }).click();
+  await picture(other.page, "came-with-files");
+  await other.page.reload();
+  await came(other.page);
+  await axe(other.page, "came-with-files");
+  await other.close();
   await say(page, "slow now");
   await page.getByText("I begin, and never end.").waitFor();
   await say(page, "waits behind");

@@ -27,10 +27,12 @@ describe("the fold of events", () => {
     expect(cases.live.length).toBeGreaterThanOrEqual(240);
     const types = new Set(cases.sessions.flatMap((each) => each.updates.map((update) => update.event.type)));
     const wanted = ["turn_set_aside", "messages_deleted", "changes_undone", "approval_asked", "title_set", "attempt_charged", "attempt_failed"];
-    for (const each of [...wanted, "call_deferred", "history_compacted", "question_answered", "child_asks", "message_sent"]) expect(types).toContain(each);
+    for (const each of [...wanted, "call_deferred", "history_compacted", "question_answered", "child_asks", "message_sent", "turn_suspended", "turn_resumed"]) expect(types).toContain(each);
     const all = cases.sessions.flatMap((each) => each.updates.map((update) => update.event));
     expect(all.some((each) => each.type === "approval_answered" && each.decision === "deny")).toBe(true);
     expect(all.some((each) => each.type === "approval_answered" && each.arguments != null)).toBe(true);
+    expect(all.some((each) => each.type === "input_accepted" && (each.attachments ?? []).length > 1)).toBe(true);
+    expect(all.some((each) => each.type === "call_finished" && (each.attachments ?? []).length > 0)).toBe(true);
     expect(all.some((each) => each.type === "session_created" && each.parent_id != null)).toBe(true);
     expect(all.some((each) => each.type === "message_completed" && each.incomplete === true)).toBe(true);
   });

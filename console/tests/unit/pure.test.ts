@@ -157,7 +157,7 @@ describe("a session, event by event", () => {
   it("has files, a plan, notes and what is set aside, and what no page knew before", () => {
     const its = take(
       new Session("s"),
-      { type: "input_accepted", input_id: "i", text: "Go.", source: "deferred", attachments: [{ media_type: "image/png" }, { name: "a.txt", media_type: "text/plain" }] },
+      { type: "input_accepted", input_id: "i", text: "Go.", source: "deferred", attachments: [{ media_type: "image/png", data: "" }, { name: "a.txt", media_type: "text/plain", data: "TWlsaw==" }] },
       { type: "turn_started", turn_id: "t", input_ids: ["i"] },
       { type: "plan_set", items: [{ text: "look" }, { text: "write", status: "done" }] },
       { type: "model_switched", provider: "p", model: "m", reason: "it is busy" },
@@ -174,7 +174,7 @@ describe("a session, event by event", () => {
       { type: "messages_deleted", message_ids: ["j", "none"] },
       { type: "something_new" },
     );
-    expect(its.files.get("i")).toEqual([{ name: "", type: "image/png" }, { name: "a.txt", type: "text/plain" }]);
+    expect(its.get("i")?.files).toEqual([{ name: "", type: "image/png", size: 0 }, { name: "a.txt", type: "text/plain", size: 4 }]);
     expect(its.plan).toEqual([{ text: "look", status: "pending" }, { text: "write", status: "done" }]);
     expect(its.rows.map((each) => [each.kind, each.content])).toEqual([["system", "Go."], ["system", "Model: p/m, because: it is busy"], ["system", "The answer was not taken: no JSON"], ["user", ""], ["user", "Less."]]);
     expect([its.turnId, its.waiting.size, its.unknown]).toEqual(["t", 0, 1]);

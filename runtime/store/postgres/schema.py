@@ -326,11 +326,34 @@ create trigger tokens_told after insert or update or delete on tokens
 """
 """The tokens of a cluster by their digests; of a revoked one the rest is empty, and the row stays."""
 
+FILES = """
+-- A text of PostgreSQL has no NUL, and none is needed here.
+alter table messages add column files text collate "C";
+create index messages_with_files on messages (session) where files is not null;
+with found as materialized (
+  select session, seq, event from events
+  where (substr(event, 1, 24) = '{"type":"input_accepted"'::bytea
+    or substr(event, 1, 23) = '{"type":"call_finished"'::bytea)
+  and position('"attachments":[{'::bytea in event) > 0
+), told as materialized (
+  select f.session, coalesce(x.event ->> 'input_id', 'result:' || (x.event ->> 'call_id')) as message_id,
+    (select json_build_object('seq', f.seq, 'files', json_agg(json_build_object(
+      'name', coalesce(a ->> 'name', ''), 'media_type', a ->> 'media_type',
+      'size_bytes', octet_length(decode(a ->> 'data', 'base64')))))::text
+    from json_array_elements(x.event -> 'attachments') a) as files
+  from found f cross join lateral (select replace(convert_from(f.event, 'UTF8'), '\\u0000', '\\ufffd')::json as event) x
+)
+update messages set files = told.files from told
+where messages.session = told.session and messages.message_id = told.message_id and messages.is_deleted = 0;
+"""
+"""Which files came with messages; what events of older releases had beside them is looked for."""
+
 MIGRATIONS: tuple[str, ...] = (
     _first(),
     _TEXT_COLUMN.sub(_COLLATED, CLUSTER),
     _TEXT_COLUMN.sub(_COLLATED, TOLD),
     _TEXT_COLUMN.sub(_COLLATED, TOKENS),
+    FILES,
 )
 """Step N brings a database from version N-1 to N."""
 

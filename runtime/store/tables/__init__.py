@@ -9,7 +9,7 @@ events what people have deleted.
 `sessions` and `calls` hold the present state of each; `inputs` which inputs have no ended turn, and which
 sessions wake by themselves; `usage` tokens, run times and what a session tree has spent; `memories` who
 stored which; `topics` the order of events over all sessions; `search` the full-text index of messages,
-filled when somebody searches; `messages` which of them can be deleted; `lists` the conditions of pages and of visibility; `purge` removes every row
+filled when somebody searches; `messages` which of them can be deleted; `files` what came with them; `lists` the conditions of pages and of visibility; `purge` removes every row
 of a session.
 
 Begin with `calls`, the simplest; then `permissions`.

@@ -32,7 +32,7 @@ select m.message_id, s.session_id, m.position, m.type,
   case when m.type = 'tool_result' and m.is_deleted = 0 then c.result end,
   c.status, c.duration_ms,
   m.input_tokens, m.output_tokens, m.model, m.provider, m.duration_ms, m.is_set_aside,
-  m.stop_reason, m.cached_tokens, m.cache_write_tokens, m.is_deleted, null
+  m.stop_reason, m.cached_tokens, m.cache_write_tokens, m.is_deleted, null, m.files
 from messages m
 join sessions s on s.id = m.session
 left join tool_calls c on m.call_id is not null and c.session = m.session and c.call_id = m.call_id
@@ -40,6 +40,27 @@ where s.session_id = ? and m.position > ? and m.position < ?
 order by m.position"""
 SELECT_FIRST_MESSAGES = f"{SELECT_MESSAGES} limit ?"
 SELECT_LATEST_MESSAGES = f"{SELECT_MESSAGES} desc limit ?"
+
+WHOLE_MESSAGES = (
+    "select m.message_id from messages m join sessions s on s.id = m.session"
+    " where s.session_id = ? and (m.message_id in (select value from json_each(?))"
+    " or m.call_id in (select value from json_each(?))) order by m.position"
+)
+"""Messages by their ids, with the results of calls and the calls of results."""
+
+WAITED_FOR = (
+    "select s.parent_call_id from sessions s where s.parent_id = ? and s.is_detached = 0"
+    " and (? = 1 or exists (select 1 from turns t"
+    " where t.session = s.id and t.is_suspended = 1 and t.ended_at_ms is null)) order by s.id"
+)
+"""The calls of a session that wait for a session below it, of all sessions there or of suspended ones."""
+
+UNUSED_SESSIONS = (
+    "where is_active = 0 and deleted_at_ms is null and parent_id is null"
+    " and updated_at_ms < ?1 and updated_at_ms >= ?2 and (updated_at_ms > ?2 or id > coalesce("
+    "(select b.id from sessions b where b.session_id = ?3), 0)) order by updated_at_ms, id limit ?4"
+)
+"""Sessions that nothing has changed since a time, a page behind one of them."""
 
 
 def visible(within: Visibility) -> list[Condition]:

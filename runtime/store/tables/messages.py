@@ -28,7 +28,9 @@ def delete_messages(
     removed = connection.execute(f"select content from messages where {_NAMED}", values).fetchall()
     forget_messages(connection, session, values[1])
     connection.execute(
-        f"update messages set is_deleted = 1, content = '', thinking = null where {_NAMED}", values
+        f"update messages set is_deleted = 1, content = '', thinking = null, files = null"
+        f" where {_NAMED}",
+        values,
     )
     return [str(row[0]) for row in removed], connection.execute(_LATEST, (session,)).get or ""
 

@@ -14,7 +14,7 @@ from ..runtime.approval import ApprovalAnswer, ApprovalRequest
 from ..runtime.budget import Budget
 from ..runtime.changes.undo_report import ChangedCall, UndoReport
 from ..runtime.channel import UserQuestion
-from ..runtime.definitions import SessionKind
+from ..runtime.definitions import Attachment, SessionKind
 from ..runtime.errors import CallboardError, ShortTracebacks, ValidationError, shorten
 from ..runtime.identity import new_id
 from ..runtime.kernel.live_lists import lists_named
@@ -58,7 +58,7 @@ from .administration import (
 )
 from .files import fetch_file, send_file
 from .link import ConnectionBroke, Link, Place
-from .pages import read_approvals, read_messages
+from .pages import read_approvals, read_attachment, read_messages
 from .prompts import ClientPrompts
 from .subscriptions import ClientSubscriptions, RemoteTopic
 from .tools import ToolRequests
@@ -174,6 +174,11 @@ class Client(ClientPrompts, ToolRequests):
         """Return messages between two positions, in order or the latest first; see `Session.messages`."""
         wanted = wire.ListMessages(session_id, after, before, latest_first, limit)
         return await read_messages(self, wanted)
+
+    async def attachment(self, session_id: str, message_id: str, number: int = 0) -> Attachment:
+        """Return a file that came with a message, by its place among `MessageRow.files`."""
+        wanted = wire.GetAttachment(session_id=session_id, message_id=message_id, number=number)
+        return await read_attachment(self, wanted)
 
     async def cancel(
         self,

@@ -1,12 +1,13 @@
-"""Lists that a daemon sends in pages, which may end at a size: read until there are as many rows as wanted."""
+"""What a daemon sends in pages, which end at a size: lists and files, read until there is as much as wanted."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ..runtime.definitions import Attachment
 from ..runtime.store.rows import ApprovalRow, MessageRow
 from ..runtime.wire.approvals import Approvals, ListApprovals
-from ..runtime.wire.sessions import ListMessages, Messages
+from ..runtime.wire.sessions import AttachmentPart, GetAttachment, ListMessages, Messages
 from .files import Asking
 
 
@@ -38,3 +39,14 @@ async def read_approvals(client: Asking, wanted: ListApprovals) -> list[Approval
         if not page.has_more or left <= 0:
             return rows
         params = replace(wanted, before=rows[-1].approval_id, limit=left)
+
+
+async def read_attachment(client: Asking, wanted: GetAttachment) -> Attachment:
+    """Return a file that came with a message."""
+    data = bytearray()
+    while True:
+        params = replace(wanted, offset=len(data))
+        part = await client.request("session/attachment", params, AttachmentPart)
+        data += part.data
+        if len(data) >= part.size_bytes or not part.data:
+            return Attachment(part.media_type, bytes(data), part.name)

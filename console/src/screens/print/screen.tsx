@@ -7,6 +7,7 @@ import { shown } from "../../parts/text";
 import * as app from "../../store/app";
 import { words } from "../../store/settings";
 import { its } from "../../words/screens/chat";
+import { Files } from "../files";
 import type { ScreenProps } from "../routes";
 
 const PAGE = 500;
@@ -58,13 +59,13 @@ export default function Print({ parts }: ScreenProps) {
         </p>
       )}
       {rows.map((row) => (
-        <Entry key={row.id} row={row} />
+        <Entry key={row.id} sessionId={id} row={row} />
       ))}
     </Page>
   );
 }
 
-function Entry({ row }: { row: Row }) {
+function Entry({ sessionId, row }: { sessionId: string; row: Row }) {
   const text = its.value.page;
   if (row.kind === "assistant" && row.content === "") return null;
   if (row.kind === "call" || row.kind === "result") {
@@ -76,6 +77,7 @@ function Entry({ row }: { row: Row }) {
         <pre class="long" tabIndex={0}>
           {shown(row.kind === "call" ? row.input : row.content || row.output)}
         </pre>
+        <Files sessionId={sessionId} row={row} />
       </article>
     );
   }
@@ -83,6 +85,7 @@ function Entry({ row }: { row: Row }) {
     <article class="printed">
       <h3>{row.kind === "user" ? words.value.you : row.kind === "assistant" ? words.value.assistant : words.value.system}</h3>
       {row.kind === "assistant" ? <Markdown text={row.content} /> : <p class="plain">{shown(row.content)}</p>}
+      <Files sessionId={sessionId} row={row} />
     </article>
   );
 }
