@@ -140,6 +140,11 @@ async def open_gateway(
                 restart_on_crash, "the watch of the tokens", watch, name="watch of the tokens"
             )
             if (node := host.plan.node) is not None:
+                from .relays.relays import Relays
+
+                daemon.relays = relays = Relays(daemon, node, host.directory, table)
+                daemon.feeds.follow = relays.follow
+                feeds.start_soon(restart_on_crash, "relays", relays.run, name="relays")
                 from .door.shared_tokens import SharedTokens  # here: most daemons are alone
                 from .store_notices import tell_of_store
 
@@ -183,7 +188,7 @@ def _server(
     also: dict[str, Route],
 ) -> Server:
     routes = plain_routes(daemon) | Hooks(daemon).routes | also
-    server = Server(daemon, table, _rules(settings, port), routes)
+    server = Server(daemon, table, _rules(settings, port, _own_url(daemon)), routes)
     daemon.take_settings = partial(_take_settings, daemon, server, settings.host, port)
     if (guard := host_of(daemon.runtime).guard) is not None:
         # No tool may connect to the daemon itself, whatever the operator allows.
@@ -191,9 +196,10 @@ def _server(
     return server
 
 
-def _rules(settings: ServerSettings, port: int) -> DoorRules:
+def _rules(settings: ServerSettings, port: int, own_url: str) -> DoorRules:
     public = () if settings.public_url is None else (settings.public_url,)
-    names = (*settings.allowed_hosts, *(urlsplit(url).netloc for url in public))
+    reached = (*public, own_url) if own_url else public
+    names = (*settings.allowed_hosts, *(urlsplit(url).netloc for url in reached))
     return door_rules(settings.host, port, names, (*settings.allowed_origins, *public))
 
 
@@ -202,7 +208,14 @@ def _take_settings(
 ) -> None:
     """Apply new settings, but for the address and port, which stay."""
     daemon.settings = daemon.quotas.settings = new
-    server.take_settings(new, _rules(msgspec.structs.replace(new, host=host), port))
+    rules = _rules(msgspec.structs.replace(new, host=host), port, _own_url(daemon))
+    server.take_settings(new, rules)
+
+
+def _own_url(daemon: DaemonState) -> str:
+    """Return where the other nodes of the cluster reach this daemon."""
+    cluster = host_of(daemon.runtime).settings.cluster
+    return cluster.url if cluster.node else ""
 
 
 def _follow(daemon: DaemonState, change: SettingsChange) -> None:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import ClassVar, Literal
 
 NetworkStage = Literal["name", "connect", "tls", "http"]
-OverloadKind = Literal["stopping", "taken"]
+OverloadKind = Literal["stopping", "taken", "owner"]
 ConflictKind = Literal[
     "answered", "expired", "grant", "scope", "seq", "key", "told", "state", "owner"
 ]
@@ -191,7 +191,7 @@ class OverloadedError(CallboardError):
 
     Attributes:
         kind: `stopping` if the daemon stops and will accept the request after its restart, `taken` if another command
-            works in the session; else `None`.
+            works in the session, `owner` if the node of a cluster that owns the session can't be reached; else `None`.
     """
 
     type = "overloaded"

@@ -34,6 +34,9 @@ PART_OF_ONE = (ast.operator, ast.unaryop, ast.expr_context)
 SETTINGS = (Limits, SandboxSettings, ServerSettings, SessionSettings)
 
 TESTED = {
+    "runtime/test_tickets.py::test_a_ticket_of_nodes_with_the_longest_names_is_read": """
+        runtime/cluster/tickets: MAX_TICKET_CHARS
+    """,
     "flows/test_calls_below_flow.py::test_what_a_call_is_about_is_one_bounded_line_whatever_it_is_given": """
         actors/delegation/calls_below: MAX_LINE_CHARS MAX_READ_CHARS
     """,
@@ -135,6 +138,7 @@ ALONE: dict[str, str] = {
         gateway/connection/subscriptions: MAX_SUBSCRIPTIONS
         gateway/door/rate_limits: MAX_REMEMBERED
         gateway/mcp/tools: MAX_OWN_SESSIONS
+        gateway/relays/relays: MAX_PLACES
         gateway/shared/idempotency: MAX_ANSWERS
         gateway/shared/log_end: MAX_RECORDS
         providers/catalog/cache: MAX_FILE_BYTES
@@ -184,6 +188,8 @@ ALONE: dict[str, str] = {
         gateway/mcp/server: MAX_CALLS
         gateway/methods/sessions: MAX_GIVEN
         gateway/quotas: MAX_TOKEN_REQUESTS
+        gateway/relays/accepted: MAX_ACCEPTED_REQUESTS MAX_RELAYED_SESSIONS
+        gateway/relays/peer: MAX_RELAYED_REQUESTS MAX_WAITING_UPDATES
         gateway/shared/uploads: MAX_UPLOADS
         portals/threads: MAX_APPROVAL_THREADS
         providers/recording: MAX_WRITERS

@@ -5,7 +5,7 @@ the runtime which sessions are its own. What it decides is in `runtime/cluster`,
 this is imported where no cluster is configured.
 
 Begin with `node`; `opening` makes it of the settings.
-Comes in: the directory's questions who owns a session; what the database says.
+Comes in: the directory's questions who owns a session; what the database says; tickets of other nodes.
 Goes out: claimed sessions, to whom recovers them; the end of the lease.
 Owns: this node's term and lease.
 Imports: `config`, `runtime.cluster`, `runtime.store`, `runtime.wire`.

@@ -18,8 +18,16 @@ from ...runtime.cluster.membership import Claims, Members, Membership
 from ...runtime.cluster.nodes import Joining, Owner, Term
 from ...runtime.cluster.placement import rank
 from ...runtime.cluster.registry import GRANTS, LATE_MS, NODES, TOKENS, Database, Registry
-from ...runtime.errors import CallboardError, ConflictError, NodeFenced, NotFoundError, StorageError
-from ...runtime.redaction import redacting_logger
+from ...runtime.cluster.tickets import Tickets
+from ...runtime.errors import (
+    AuthError,
+    CallboardError,
+    ConflictError,
+    NodeFenced,
+    NotFoundError,
+    StorageError,
+)
+from ...runtime.redaction import Secret, redacting_logger, redactor
 from ...runtime.store.interface import Store
 from ...runtime.wire.daemon import ClusterNodeRow, ClusterState
 
@@ -97,6 +105,7 @@ class ClusterNode:
         self._one = trio.CapacityLimiter(1)
         self._claiming = trio.Lock()
         self._unrecovered: list[str] = []  # by a failure, which is tried again
+        self._tickets = Tickets()
         self._beating = trio.CapacityLimiter(1)
         self.node_id = joining.node_id
         self.take_over: Callable[[Sequence[str]], Awaitable[None]] = _nobody
@@ -150,6 +159,21 @@ class ClusterNode:
 
     async def claim(self, session_id: str) -> None:
         """Make this node the owner, if there is none, and recover the session; see `Owners.claim`."""
+        owner = await self.other_owner(session_id, LEAVE_SECONDS)
+        if owner is not None:
+            raise _elsewhere(session_id, owner)
+
+    async def other_owner(self, session_id: str, patience: float = 0.0) -> Owner | None:
+        """Return which other node owns a session; `None` once it is this node's, which claims it if nobody has it.
+
+        Args:
+            session_id: The session.
+            patience: How long to wait for the end of an owner that is ending, in seconds.
+
+        Raises:
+            NotFoundError: There is no such session.
+            NodeFenced: This node owns nothing any more.
+        """
         life = self.life
         if life is None:
             raise NodeFenced("this node has lost its place in the cluster, and comes back soon")
@@ -157,7 +181,7 @@ class ClusterNode:
         while True:
             async with self._claiming:  # whoever has claimed it before recovers it first
                 if session_id in self._owned:
-                    return
+                    return None
                 owner, claimed = await self._in_thread(
                     partial(self._registry.claim_one, life, session_id), self._one
                 )
@@ -167,13 +191,50 @@ class ClusterNode:
                     # It is on record as this node's, and yet nothing has recovered it here.
                     await self._take_over([*claimed, *({session_id} - {*claimed})])
                     self._owned.add(session_id)
-                    return
+                    return None
             # An owner that does not renew is gone, and the session this node's within a moment; so it is of one that ends.
             is_late = owner.left_ms <= LATE_MS
-            patience = LEAVE_SECONDS if owner.is_leaving else LEASE_SECONDS if is_late else 0.0
-            if trio.current_time() >= began + patience:
-                raise _elsewhere(session_id, owner)
+            waits = LEASE_SECONDS if is_late else patience if owner.is_leaving else 0.0
+            if trio.current_time() >= began + waits:
+                return owner
             await trio.sleep(AGAIN_SECONDS)
+
+    # ── other nodes ──────────────────────────────────────────────────────────────────────────────
+
+    def is_up(self, life: Term) -> bool:
+        """Whether a life of another node goes on, as far as this one has heard."""
+        known = self.members.nodes.get(life.node_id)
+        if known is None or known.term < life.term:
+            return True  # it has joined just now
+        return known.term == life.term and known.state in ("live", "draining")
+
+    def ticket_for(self, life: Term) -> Secret:
+        """Return what this node shows another one, once; raise `NodeFenced` without a place in the cluster."""
+        if (own := self.life) is None:
+            raise NodeFenced("this node has lost its place in the cluster, and comes back soon")
+        return self._tickets.new(own, life, self._membership.key)
+
+    def is_answer(self, ticket: Secret, proof: str) -> bool:
+        """Whether a node that was shown a ticket has answered as only one of this cluster can."""
+        return self._tickets.is_proof(ticket, proof, self._membership.key)
+
+    async def admit(self, ticket: str) -> tuple[Term, str]:
+        """Return which node shows a ticket, and what proves to it that this one is of the cluster.
+
+        Raises:
+            AuthError: It is no ticket of a node that is up, or not for this one, or was shown before.
+            StorageError: The database does not answer.
+        """
+        sender = self._tickets.sender(ticket)
+        key = None
+        if sender is not None and self.life is not None:
+            key = await self._in_thread(partial(self._registry.node_key, sender), self._one)
+        proof = None
+        if key is not None and self.life is not None:
+            proof = self._tickets.accept(ticket, self.life, Secret(key))
+        if sender is None or proof is None:
+            raise AuthError("this is not the ticket of a node of this cluster")
+        return sender, proof
 
     async def settled_times(self) -> dict[str, str]:
         """Return what all nodes have settled of each schedule."""
@@ -229,11 +290,15 @@ class ClusterNode:
         while True:
             try:
                 life = await self._in_thread(self._membership.join, self._beating)
-            except ConflictError:
+            except (
+                ConflictError,
+                StorageError,
+            ):  # a database that starts again is there in a moment
                 if trio.current_time() > deadline:
                     raise
                 await trio.sleep(AGAIN_SECONDS)
             else:
+                redactor.add(self._membership.key)
                 logger.info("node %s joined, term %d", *life)
                 return
 

@@ -99,6 +99,8 @@ limits: WireLimits
 features: string[]
 methods: string[]
 events?: string[]
+nodes?: WireNode[]
+proof?: string
 }
 }
 "session/new": {
@@ -1885,6 +1887,15 @@ export interface WireLimits {
 max_frame_bytes: number
 max_outbox_bytes: number
 ping_seconds: number
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "WireNode".
+ */
+export interface WireNode {
+node_id: string
+url: string
+is_this?: boolean
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3757,4 +3768,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 8755f0c919288989eea5feb8351ca707cd592305b8f782ce24552b472c6da270
+// Of the schema: 99ccc1fec68b3c09d8186aceda2de44105d24539dc416a8bd1326aac72e5a28e

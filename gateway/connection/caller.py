@@ -28,7 +28,10 @@ class Requester:
         daemon: What it acts on.
         credential: Whose role and limits hold.
         via: The protocol, where that is not callboard's own, like `openai`.
+        is_relayed: Whether it comes from another node of the cluster, which asks for its client.
     """
+
+    is_relayed = False
 
     def __init__(self, daemon: DaemonState, credential: Credential, via: str = "") -> None:
         self.daemon = daemon
@@ -52,6 +55,8 @@ class Requester:
 
     def _called(self, name: str) -> str:
         is_local = self.daemon.is_local(self.credential)
+        if self.is_relayed:  # of the user of another node's daemon
+            is_local = self.credential.name == LOCAL_NAME
         name = LOCAL_CALLER if is_local else f"token:{name}"
         return f"{name} via {self.via}" if self.via else name
 
@@ -118,8 +123,10 @@ class Caller(Requester):
         *,
         via: str = "",
         is_page: bool = False,
+        is_relayed: bool = False,
     ) -> None:
         super().__init__(daemon, credential, via)
+        self.is_relayed = is_relayed
         self.request = request
         self.is_page = is_page
         self._subscriptions = subscriptions
@@ -130,6 +137,14 @@ class Caller(Requester):
         """The name on record."""
         is_own = self.is_page and self.credential.name == LOCAL_NAME
         return CONSOLE_CALLER if is_own else super().name
+
+    async def check_here(self, session_id: str) -> None:
+        """Have a session run at this node; raise `ConflictError` if another one has it.
+
+        For what hangs on this very connection, which no other node can have.
+        """
+        if (node := host_of(self.runtime).plan.node) is not None:
+            await node.claim(session_id)
 
     @property
     def subscriptions(self) -> Subscriptions:

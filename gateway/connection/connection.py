@@ -138,13 +138,16 @@ class Connection:
     async def _serve_requests(self) -> None:
         """Read and do requests until the end begins; running ones are cancelled then."""
         async with trio.open_nursery() as nursery:
-            subscriptions = Subscriptions(self._daemon, self.credential, self._outbox, nursery)
+            subscriptions = self._new_subscriptions(nursery)
             nursery.start_soon(self._read, nursery, subscriptions, name="connection reader")
             try:
                 await self._ended.wait()
             finally:
                 subscriptions.end()  # before the nursery closes: feeds start tasks in it
             nursery.cancel_scope.cancel(reason="the connection ends")
+
+    def _new_subscriptions(self, nursery: trio.Nursery) -> Subscriptions:
+        return Subscriptions(self._daemon, self.credential, self._outbox, nursery)
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────────
 
@@ -205,6 +208,7 @@ class Connection:
                 f"{hello.protocol.max}: upgrade the older of the two"
             )
         settings, credential = self._daemon.settings, self.credential
+        relays = self._daemon.relays
         return Welcome(
             protocol=PROTOCOL,
             server=ServerName("callboard", own_version()),
@@ -217,6 +221,7 @@ class Connection:
             features=FEATURES,
             methods=tuple(each.name for each in self._table if each.refusal(credential) is None),
             events=EVENTS,
+            nodes=() if relays is None or credential.is_limited else relays.nodes(),
         )
 
     async def _receive(

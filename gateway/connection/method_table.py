@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ Handler = Callable[[Caller, Params], "Awaitable[Any] | Any"]
 
 
 Recall = Callable[[Caller, DoneRequest], Awaitable[Any]]
+About = Literal["", "session_id", "session_ids", "approval_id", "grant_id"]
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +44,8 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
             an event.
         is_secret: Whether its answer is a secret, which is kept nowhere: who repeats a request
             is told that it was done, and no more.
+        about: The parameter that names the session or sessions, or what is asked in one: in a cluster, the request
+            goes to the node that owns it. Empty where any node can answer.
         summary: One line for people.
     """
 
@@ -56,6 +59,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool = False
     recall: Recall | None = None
     is_secret: bool = False
+    about: About = ""
 
     def refusal(self, credential: Credential) -> str | None:
         """Why whoever has this credential may not call it; `None` when it may.
@@ -70,6 +74,13 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     async def call(self, caller: Caller, params: msgspec.Struct) -> Any:
+        """Have it done, here or by the node that owns the session; return its result, or the JSON of it."""
+        relays = caller.daemon.relays
+        if relays is None or not self.about or caller.is_relayed:
+            return await self.run(caller, params)
+        return await relays.call(self, caller, params)
+
+    async def run(self, caller: Caller, params: msgspec.Struct) -> Any:
         """Call the handler and return its result."""
         result = self.handler(caller, params)
         return await result if inspect.isawaitable(result) else result
@@ -90,6 +101,7 @@ class MethodTable:
         is_whole: bool = False,
         recall: Recall | None = None,
         is_secret: bool = False,
+        about: About = "",
     ) -> Callable[[Handler[Params]], Handler[Params]]:
         """Register the decorated function; its annotations are the method's types."""
 
@@ -109,6 +121,7 @@ class MethodTable:
                 is_whole=is_whole,
                 recall=recall,
                 is_secret=is_secret,
+                about=about,
             )
             return handler
 

@@ -34,11 +34,18 @@ class Subscriptions:
         credential: What it may know of.
         outbox: Where updates are put.
         nursery: Where subscriptions are brought up to date.
+        most: How many sessions it may hear.
     """
 
     def __init__(
-        self, daemon: DaemonState, credential: Credential, outbox: Outbox, nursery: trio.Nursery
+        self,
+        daemon: DaemonState,
+        credential: Credential,
+        outbox: Outbox,
+        nursery: trio.Nursery,
+        most: int = MAX_SUBSCRIPTIONS,
     ) -> None:
+        self._most = most
         self._daemon = daemon
         self._credential = credential
         self._outbox = outbox
@@ -54,8 +61,8 @@ class Subscriptions:
         """Subscribe to a session after an event; return what starts it, to be called after the answer."""
         self.unsubscribe(session_id)
         self._check_open()
-        if len(self._sessions) >= MAX_SUBSCRIPTIONS:
-            raise OverloadedError(f"one connection hears {MAX_SUBSCRIPTIONS} sessions at most")
+        if len(self._sessions) >= self._most:
+            raise OverloadedError(f"one connection hears {self._most} sessions at most")
 
         def begin() -> None:
             self._start(subscriber, lost, subscriber.feed)

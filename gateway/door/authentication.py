@@ -16,10 +16,10 @@ import trio
 from ...config.keys.console_logins import ConsoleLogin
 from ...config.keys.tokens import LOCAL_NAME, Credential
 from ...embedding.runtime import host_of
-from ...runtime.errors import CallboardError
+from ...runtime.errors import AuthError, CallboardError
 from ...runtime.kernel.live_lists import ListName
 from ...runtime.redaction import redacting_logger
-from ..shared.state import DaemonState, OpenConnection
+from ..shared.state import DaemonState, OpenConnection, OtherNodes
 from .http import BadHead, RequestHead
 from .rate_limits import MAX_BAD_TOKENS, RateLimits, Visitor
 
@@ -75,6 +75,20 @@ class Authenticator:
             raise self.refused(visitor, "the console is not logged in here: log in again")
         self._rate_limits.admitted(visitor)
         return found
+
+    async def authenticate_node(
+        self, head: RequestHead, visitor: Visitor, relays: OtherNodes
+    ) -> tuple[object, str]:
+        """Return which node of the cluster shows its ticket, and the proof for it; raise `BadHead`."""
+        found = _tokens(head)
+        try:
+            admitted = await relays.admit(found[0] if len(found) == 1 else "")
+        except AuthError as error:
+            raise self.refused(visitor, str(error)) from error
+        except CallboardError as error:
+            raise BadHead(503, "the nodes can't be read; the server's log says why") from error
+        self._rate_limits.admitted(visitor)
+        return admitted
 
     def refused(self, visitor: Visitor, why: str) -> BadHead:
         """Count a wrong token, or signature; return the refusal."""

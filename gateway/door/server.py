@@ -2,6 +2,7 @@
 
 socket → head (bounded) → door rules → route: method → token → body → answer → the next head
                                      → /ws: token → handshake → `Connection`
+                                     → /relay: a node's ticket → handshake → `relays.accepted`
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..connection.connection import GOING_AWAY, Connection
 from ..connection.frame_budget import BudgetedStream, send_in_time
 from ..connection.method_table import MethodTable
 from ..quotas import Quota
-from ..shared.state import DaemonState
+from ..shared.state import DaemonState, OtherNodes
 from .authentication import Authenticator
 from .comments import Comments
 from .descriptors import connections_with_room
@@ -32,6 +33,8 @@ from .rules import DoorRules, agreed_subprotocol, check_handshake
 logger = redacting_logger(__name__)
 
 WEBSOCKET_PATH = "/ws"
+RELAY_PATH = "/relay"
+"""Where other nodes of the cluster connect; without a cluster there is nothing."""
 HANDSHAKE_SECONDS = 5.0
 """From the token to the open websocket."""
 IDLE_SECONDS = 75.0
@@ -99,6 +102,9 @@ class Server:
                 path = head.target.partition("?")[0]
                 if path == WEBSOCKET_PATH and head.is_upgrade:
                     await self._open_websocket(stream, head, visitor)
+                    return True
+                if path == RELAY_PATH and head.is_upgrade and self._daemon.relays is not None:
+                    await self._open_relay(stream, head, visitor, self._daemon.relays)
                     return True
             except BadHead as error:
                 data = connection.answer_bytes(refuse_in_words(error), keeps=False)
@@ -223,6 +229,27 @@ class Server:
         except OverloadedError as error:
             raise BadHead(503, str(error)) from error
 
+    async def _open_relay(
+        self, stream: trio.SocketStream, head: RequestHead, visitor: Visitor, relays: OtherNodes
+    ) -> None:
+        """Serve another node of the cluster, which shows a ticket in place of a token."""
+        check_handshake(head)
+        life, proof = await self._authenticator.authenticate_node(head, visitor, relays)
+        if not self._rate_limits.may_stay(visitor, is_local=True):
+            raise BadHead(503, "too many connections")
+        with self._daemon.quotas.connected(None, is_local=True) as quota:
+            budgeted = self._budgeted(stream, head, quota)
+            async with trio.open_nursery() as nursery:
+                socket = await self._accepted(nursery, budgeted, None)
+                connection = relays.connection(life, proof, socket, budgeted, quota)
+                relays.accepted.add(connection)
+                try:
+                    await connection.run()
+                finally:
+                    relays.accepted.discard(connection)
+                    budgeted.forget()
+                nursery.cancel_scope.cancel(reason="the connection has ended")
+
     async def _serve_websocket(
         self,
         stream: trio.SocketStream,
@@ -232,18 +259,11 @@ class Server:
         subprotocol: str | None,
         quota: Quota,
     ) -> None:
-        settings = self._daemon.settings
         if self._daemon.is_stopping:
             raise BadHead(503, "the server is stopping")
-        budgeted = BudgetedStream(
-            stream, head.received, settings.max_frame_bytes, settings.send_seconds, quota
-        )
+        budgeted = self._budgeted(stream, head, quota)
         async with trio.open_nursery() as nursery:
-            with trio.fail_after(HANDSHAKE_SECONDS):
-                request = await trio_websocket.wrap_server_stream(
-                    nursery, budgeted, max_message_size=settings.max_frame_bytes
-                )
-                socket = await request.accept(subprotocol=subprotocol)
+            socket = await self._accepted(nursery, budgeted, subprotocol)
             connection = Connection(
                 socket, budgeted, credential, quota, self._daemon, self._table, login
             )
@@ -258,12 +278,31 @@ class Server:
                 budgeted.forget()
             nursery.cancel_scope.cancel(reason="the connection has ended")
 
+    def _budgeted(
+        self, stream: trio.SocketStream, head: RequestHead, quota: Quota
+    ) -> BudgetedStream:
+        settings = self._daemon.settings
+        return BudgetedStream(
+            stream, head.received, settings.max_frame_bytes, settings.send_seconds, quota
+        )
+
+    async def _accepted(
+        self, nursery: trio.Nursery, budgeted: BudgetedStream, subprotocol: str | None
+    ) -> trio_websocket.WebSocketConnection:
+        with trio.fail_after(HANDSHAKE_SECONDS):
+            request = await trio_websocket.wrap_server_stream(
+                nursery, budgeted, max_message_size=self._daemon.settings.max_frame_bytes
+            )
+            return await request.accept(subprotocol=subprotocol)
+
     def farewell(self) -> None:
         """Begin to end all connections; never wait."""
         self._is_ending = True
         for scope in self._idle:
             scope.cancel(reason="the server stops")
-        for connection in list(self._daemon.connections):
+        relays = self._daemon.relays
+        of_nodes = () if relays is None else relays.accepted
+        for connection in [*self._daemon.connections, *of_nodes]:
             connection.close(GOING_AWAY, "the server stops")
 
 

@@ -8,7 +8,7 @@ seen; a subscriber becomes live only when its position has reached that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -16,7 +16,7 @@ from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.events import AgentSwitched, CallProgress, LiveEvent, Stored, StreamBatch
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
-from ...runtime.messages import DirectoryMessage, FollowSession
+from ...runtime.messages import DirectoryMessage, FollowSession, FollowStart
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import StoreReader
 from ...runtime.turns.live_state import LiveState
@@ -44,6 +44,14 @@ sending to many took longer than that, it waits once more, for text that could n
 FIRST_PAUSE_SECONDS = 0.1
 LAST_PAUSE_SECONDS = 5.0
 """Before a crashed session is followed again: doubled from the first to the last."""
+
+
+Follow = Callable[[str, Subscription], Awaitable[tuple[FollowStart, Callable[[], None]]]]
+"""Has the updates of a session put into a subscription; returns where it starts, and what ends it."""
+
+
+def _nothing() -> None:
+    pass
 
 
 class SessionSubscriber(Subscriber):
@@ -127,7 +135,9 @@ class SessionFeed:
         failure: Why it never will.
     """
 
-    def __init__(self, session_id: str, directory: Mailbox[DirectoryMessage]) -> None:
+    def __init__(
+        self, session_id: str, directory: Mailbox[DirectoryMessage], follow: Follow | None = None
+    ) -> None:
         self.session_id = session_id
         self.head_seq = 0
         self.live = LiveState()
@@ -135,6 +145,8 @@ class SessionFeed:
         self.joined = trio.Event()
         self.failure: CallboardError | None = None
         self._directory = directory
+        self._follow = follow or self._follow_here
+        self._forget: Callable[[], None] = _nothing
         self._subscribers: list[SessionSubscriber] = []
         self._held: list[StreamBatch | CallProgress] = []
         self._held_size = 0
@@ -174,6 +186,8 @@ class SessionFeed:
                 logger.exception("the feed of %s failed and is restarted", self.session_id)
             finally:
                 subscription.close()
+                self._forget()
+                self._forget = _nothing
             self._leave()
             await trio.sleep(pause)
             pause = min(2 * pause, LAST_PAUSE_SECONDS)
@@ -192,13 +206,17 @@ class SessionFeed:
         return await subscription.take()
 
     async def _join(self, subscription: Subscription) -> None:
-        followed = await self._directory.ask(
-            FollowSession(session_id=self.session_id, subscription=subscription)
-        )
+        followed, self._forget = await self._follow(self.session_id, subscription)
         self.head_seq = followed.head_seq
         self.agent_changes += 1  # it may have changed while nobody followed
         self.live = LiveState(followed.under_way)
         self.joined.set()
+
+    async def _follow_here(
+        self, session_id: str, subscription: Subscription
+    ) -> tuple[FollowStart, Callable[[], None]]:
+        wanted = FollowSession(session_id=session_id, subscription=subscription)
+        return await self._directory.ask(wanted), _nothing
 
     def _leave(self) -> None:
         if self.joined.is_set():  # else subscribers still wait for this very event
@@ -265,12 +283,16 @@ class SessionFeeds:
     Args:
         directory: The actor that finds sessions.
         nursery: Where feeds run.
+
+    Attributes:
+        follow: What follows a session, where other nodes run some of them.
     """
 
     def __init__(self, directory: Mailbox[DirectoryMessage], nursery: trio.Nursery) -> None:
         self._directory = directory
         self._nursery = nursery
         self._feeds: dict[str, tuple[SessionFeed, trio.CancelScope]] = {}
+        self.follow: Follow | None = None
 
     def subscribe(
         self, session_id: str, outbox: Outbox, position: int, falls_behind: Callable[[], None]
@@ -282,7 +304,10 @@ class SessionFeeds:
         found = self._feeds.get(session_id)
         if found is None or found[0].failure is not None:
             scope = trio.CancelScope()
-            found = self._feeds[session_id] = SessionFeed(session_id, self._directory), scope
+            found = self._feeds[session_id] = (
+                SessionFeed(session_id, self._directory, self.follow),
+                scope,
+            )
             self._nursery.start_soon(self._run, *found, name=f"feed of {session_id}")
         subscriber = SessionSubscriber(found[0], outbox, position, falls_behind)
         found[0].add(subscriber)

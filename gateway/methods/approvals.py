@@ -57,7 +57,7 @@ async def list_approvals(caller: Caller, params: wire.ListApprovals) -> wire.App
     return wire.Approvals(rows, has_more)
 
 
-@methods.add("approval/get", Role.OBSERVER, is_slow=True)
+@methods.add("approval/get", Role.OBSERVER, is_slow=True, about="approval_id")
 async def get_approval(caller: Caller, params: wire.OneApproval) -> ApprovalRequest:
     """Return a waiting question as a person would see it now; other arguments take an approver."""
     await _approval(caller, params.approval_id)
@@ -74,7 +74,7 @@ async def get_approval(caller: Caller, params: wire.OneApproval) -> ApprovalRequ
     return request
 
 
-@methods.add("approval/resolve", Role.APPROVER)
+@methods.add("approval/resolve", Role.APPROVER, about="approval_id")
 async def resolve_approval(caller: Caller, params: wire.Resolve) -> Nothing:
     """Answer an approval question; the answer is on record when this returns."""
     row = await _approval(caller, params.approval_id)
@@ -120,7 +120,7 @@ async def list_grants(caller: Caller, params: Nothing) -> wire.Grants:
     return wire.Grants(seen)
 
 
-@methods.add("grant/revoke", Role.APPROVER)
+@methods.add("grant/revoke", Role.APPROVER, about="grant_id")
 async def revoke_grant(caller: Caller, params: wire.OneGrant) -> Nothing:
     """Revoke a grant, at once and for queued calls too."""
     if caller.is_limited and not await _sees_grant(caller, params.grant_id):

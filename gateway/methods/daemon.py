@@ -93,7 +93,7 @@ async def get_usage(caller: Caller, params: GetUsage) -> UsageReport:
     )
 
 
-@methods.add("session/set_budget", Role.OPERATOR)
+@methods.add("session/set_budget", Role.OPERATOR, about="session_id")
 async def set_budget(caller: Caller, params: SetBudget) -> Nothing:
     """Set a session's budget, from its next turn on."""
     await caller.session(params.session_id)
@@ -102,7 +102,7 @@ async def set_budget(caller: Caller, params: SetBudget) -> Nothing:
     return Nothing()
 
 
-@methods.add("session/undo", Role.OPERATOR, is_slow=True)
+@methods.add("session/undo", Role.OPERATOR, is_slow=True, about="session_id")
 async def undo(caller: Caller, params: wire.UndoChanges) -> UndoReport:
     """Undo what calls changed in files, the latest change first; or say what would be done."""
     await caller.session(params.session_id)
@@ -115,7 +115,7 @@ async def undo(caller: Caller, params: wire.UndoChanges) -> UndoReport:
     )
 
 
-@methods.add("session/changes", Role.OBSERVER)
+@methods.add("session/changes", Role.OBSERVER, about="session_id")
 async def changes(caller: Caller, params: OneSession) -> wire.Changes:
     """Return the calls whose changes of files can be undone or were."""
     await caller.session(params.session_id)

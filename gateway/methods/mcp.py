@@ -207,6 +207,7 @@ async def use_servers(caller: Caller, params: wire.UseServers) -> wire.SessionSe
     The same ones again go on as they are.
     """
     await caller.session(params.session_id)
+    await caller.check_here(params.session_id)
     servers, subscriptions = host_of(caller.runtime).session_servers, caller.subscriptions
     if params.servers:
         end = servers.use(params.session_id, params.servers)

@@ -155,7 +155,7 @@ async def _filled(caller: Caller, wanted: CallFilter, limit: int) -> CallPage:
         )
 
 
-@methods.add("call/cancel", Role.OPERATOR, is_slow=True)
+@methods.add("call/cancel", Role.OPERATOR, is_slow=True, about="session_id")
 async def cancel_call(caller: Caller, params: CancelCall) -> Cancelled:
     """Cancel one running call; answers when its tool has ended. The turn goes on."""
     await caller.session(params.session_id)

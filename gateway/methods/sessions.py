@@ -139,7 +139,7 @@ def _check_running(caller: Caller) -> None:
         )
 
 
-@methods.add("session/prompt", Role.OPERATOR, recall=prompted)
+@methods.add("session/prompt", Role.OPERATOR, recall=prompted, about="session_id")
 async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
     """Prompt a session; the input is on record when this answers."""
     _check_running(caller)
@@ -162,7 +162,7 @@ async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
     return wire.Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
 
 
-@methods.add("session/cancel", Role.OPERATOR, is_slow=True)
+@methods.add("session/cancel", Role.OPERATOR, is_slow=True, about="session_id")
 async def cancel(caller: Caller, params: wire.Cancel) -> wire.Cancelled:
     """Cancel a turn; answers when it is gone."""
     await caller.session(params.session_id)
@@ -170,13 +170,13 @@ async def cancel(caller: Caller, params: wire.Cancel) -> wire.Cancelled:
     return wire.Cancelled(await session.cancel(params.reason, input_id=params.input_id))
 
 
-@methods.add("session/retry", Role.OPERATOR, recall=prompted)
+@methods.add("session/retry", Role.OPERATOR, recall=prompted, about="session_id")
 async def retry(caller: Caller, params: wire.RunAgain) -> wire.Ticket:
     """Run the last turn again, if it was not answered; on record when this answers."""
     return await _again(caller, params, "retry")
 
 
-@methods.add("session/regenerate", Role.OPERATOR, recall=prompted)
+@methods.add("session/regenerate", Role.OPERATOR, recall=prompted, about="session_id")
 async def regenerate(caller: Caller, params: wire.RunAgain) -> wire.Ticket:
     """Set the last answer aside and ask for another; on record when this answers."""
     return await _again(caller, params, "regenerate")
@@ -234,7 +234,7 @@ async def search_sessions(caller: Caller, params: wire.FindWords) -> wire.Hits:
     return wire.Hits(await host_of(caller.runtime).keeping.search(search))
 
 
-@methods.add("session/delete_messages", Role.OPERATOR)
+@methods.add("session/delete_messages", Role.OPERATOR, about="session_id")
 async def delete_messages(caller: Caller, params: wire.DeleteMessages) -> wire.DeletedMessages:
     """Delete messages: the model, lists, search and exports have them no more."""
     await caller.session(params.session_id)
@@ -244,7 +244,7 @@ async def delete_messages(caller: Caller, params: wire.DeleteMessages) -> wire.D
     )
 
 
-@methods.add("session/rename", Role.OPERATOR)
+@methods.add("session/rename", Role.OPERATOR, about="session_id")
 async def rename_session(caller: Caller, params: wire.Rename) -> Nothing:
     """Rename a session."""
     await _known(caller, (params.session_id,))
@@ -252,7 +252,7 @@ async def rename_session(caller: Caller, params: wire.Rename) -> Nothing:
     return Nothing()
 
 
-@methods.add("session/set_agent", Role.OPERATOR)
+@methods.add("session/set_agent", Role.OPERATOR, about="session_ids")
 async def set_agent(caller: Caller, params: wire.SetAgent) -> Nothing:
     """Give sessions another agent, from their next turns on."""
     await _known(caller, params.session_ids)
@@ -263,7 +263,7 @@ async def set_agent(caller: Caller, params: wire.SetAgent) -> Nothing:
     return Nothing()
 
 
-@methods.add("session/delete", Role.OPERATOR, is_slow=True)
+@methods.add("session/delete", Role.OPERATOR, is_slow=True, about="session_ids")
 async def delete_sessions(caller: Caller, params: wire.NamedSessions) -> wire.SomeSessions:
     """Hide sessions with their children, and end their turns; `session/restore` undoes it."""
     await _known(caller, params.session_ids)
@@ -272,7 +272,7 @@ async def delete_sessions(caller: Caller, params: wire.NamedSessions) -> wire.So
     )
 
 
-@methods.add("session/restore", Role.OPERATOR)
+@methods.add("session/restore", Role.OPERATOR, about="session_ids")
 async def restore_sessions(caller: Caller, params: wire.NamedSessions) -> wire.SomeSessions:
     """Undo the deletion of sessions."""
     await _known(caller, params.session_ids)
@@ -281,7 +281,7 @@ async def restore_sessions(caller: Caller, params: wire.NamedSessions) -> wire.S
     )
 
 
-@methods.add("session/purge", Role.ADMIN, is_slow=True)
+@methods.add("session/purge", Role.ADMIN, is_slow=True, about="session_ids")
 async def purge_sessions(caller: Caller, params: wire.NamedSessions) -> wire.SomeSessions:
     """Remove deleted sessions and their records for good."""
     await _known(caller, params.session_ids)
@@ -304,6 +304,7 @@ async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
         raise ValidationError(
             "calls are of one input: give them with session/prompt", field="options"
         )
+    await caller.check_here(session_id)
     host = host_of(caller.runtime)
     check_turn_options(host, params.options)
     given = host.given_options

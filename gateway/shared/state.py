@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
+import msgspec
 import trio
 
 from ...config.keys.console_logins import ConsoleLogin
@@ -19,6 +20,7 @@ from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import OverloadedError
 from ...runtime.wire.daemon import ConsoleTicket
 from ...runtime.wire.fields import Role
+from ...runtime.wire.hello import WireNode
 from ...runtime.wire.topics import StoreAway
 from ..feeds.session_feed import SessionFeeds
 from ..feeds.topic_feed import TopicFeed
@@ -97,6 +99,32 @@ class Console(Protocol):
         ...
 
 
+class OtherNodes(Protocol):
+    """What other parts of the daemon need of the relays to other nodes of its cluster; see `gateway.relays`.
+
+    Attributes:
+        accepted: The connections of nodes that ask here.
+    """
+
+    accepted: set[OpenConnection]
+
+    async def call(self, method: Any, caller: Any, params: msgspec.Struct) -> Any:
+        """Have a request done by the node that owns the session that it is about."""
+        ...
+
+    def nodes(self) -> tuple[WireNode, ...]:
+        """Return the nodes that are up, as clients are told of them."""
+        ...
+
+    async def admit(self, ticket: str) -> tuple[Any, str]:
+        """Return which node shows a ticket, and the proof for it; raise `AuthError` or `StorageError`."""
+        ...
+
+    def connection(self, life: Any, proof: str, socket: Any, stream: Any, quota: Any) -> Any:
+        """Return the connection of a node that was admitted."""
+        ...
+
+
 class DaemonState:
     """A runtime with a door.
 
@@ -110,6 +138,7 @@ class DaemonState:
         webhooks: What tells other systems of events.
         logins: Logins at servers of MCP that clients begin; the gateway gives it.
         console: The web console, and who is logged in there; the gateway gives it.
+        relays: To the other nodes of its cluster; `None` where it is alone.
         local: The credential of this user's own commands; `None` where there are none.
         epoch: Of the store.
         repeats: Requests that may come twice.
@@ -131,6 +160,7 @@ class DaemonState:
 
     logins: Logins
     console: Console
+    relays: OtherNodes | None = None
 
     def __init__(
         self,

@@ -10,7 +10,8 @@ Nobody hands sessions out. `placement` has every node compute for itself which o
 share, and it claims them in batches: those first in which something runs or waits. The others keep their owner until
 somebody asks for them.
 
-`fence` has the statements with which each commit of the store begins. `diagnosis` says to people what is wrong with nodes.
+`fence` has the statements with which each commit of the store begins. By `tickets` a node knows another one that
+connects to it. `diagnosis` says to people what is wrong with nodes.
 
 This is the part without tasks. `registry` has the statements, each one transaction; `membership` decides what one
 node does with them, and `postgres` is the connection. Both are run by the simulation of a thousand nodes as they are (tests/simulation/cluster.py;
@@ -19,6 +20,6 @@ docs/scale.md has its table).
 Begin with `registry`, whose statements are all that nodes do to each other. `nodes` has the rows.
 Comes in: a connection to the database, and a monotonic clock.
 Goes out: terms, members, claimed sessions.
-Owns: the rows of the tables `cluster`, `nodes` and `owners`.
+Owns: the rows of the tables `cluster`, `nodes`, `node_keys` and `owners`.
 Imports: `runtime.errors`, `runtime.store.postgres`, `runtime.wire`; psycopg.
 """

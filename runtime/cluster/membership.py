@@ -8,10 +8,12 @@ it is run again after `Membership.pause`. `Membership.look` is run when the data
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
+from ..redaction import Secret
 from .lease import RENEW_SECONDS, OwnLease
 from .nodes import Joining, Node, Term
 from .placement import Placement, rank
@@ -52,6 +54,7 @@ class Membership:
 
     Attributes:
         life: The present life; `None` while it has none.
+        key: By which the others know this node in its present life.
         lease: How long it may act.
         members: The nodes, as of the latest beat or look.
         pause: How many seconds after one beat the next is due: fewer when another node is about to be fenced.
@@ -66,13 +69,16 @@ class Membership:
         self._lapsed: set[Term] = set()
         self.pause = RENEW_SECONDS
         self.life: Term | None = None
+        self.key = Secret("")
         self.lease = OwnLease()
         self.members = Members()
 
     def join(self) -> Term:
         """Begin a life; raise `ConflictError` while another node of this name lives."""
         asked_at = self._monotonic()
-        self.life = self._registry.join(self._joining)
+        key = Secret(secrets.token_hex(32))  # 256 bits, as a token has
+        self.life = self._registry.join(self._joining, key.reveal())
+        self.key = key
         self.lease.renewed(asked_at)
         self.look()
         return self.life

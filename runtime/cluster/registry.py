@@ -118,8 +118,13 @@ class Registry:
 
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────
 
-    def join(self, node: Joining) -> Term:
-        """Begin the next life of a node, with a lease; raise `ConflictError` while one of its name lives."""
+    def join(self, node: Joining, key: str) -> Term:
+        """Begin the next life of a node, with a lease; raise `ConflictError` while one of its name lives.
+
+        Args:
+            node: What it says of itself.
+            key: By which the others know it in this life; see `tickets`.
+        """
         with self._database.transaction():
             self._rows(
                 "delete from nodes where state in ('fenced', 'ended')"
@@ -152,8 +157,22 @@ class Registry:
                     f"A node named {node.node_id} is in this cluster already, at {url}. Give this one a "
                     "name of its own: [cluster] node in callboard.toml, or --node."
                 )
+            self._rows(
+                "insert into node_keys values (?, ?, ?) on conflict (node_id) do update"
+                " set term = excluded.term, key = excluded.key",
+                (node.node_id, found[0][0], key),
+            )
             self._tell_change(node.node_id)
         return Term(node.node_id, found[0][0])
+
+    def node_key(self, life: Term) -> str | None:
+        """Return the key of a life whose lease goes on; `None` for any other."""
+        found = self._rows(
+            "select k.key from node_keys k join nodes n on n.node_id = k.node_id and n.term = k.term"
+            f" where k.node_id = ? and k.term = ? and n.{UP} and n.lease_until_ms > {self._sql.now}",
+            tuple(life),
+        )
+        return found[0][0] if found else None
 
     def renew(self, life: Term) -> Renewal:
         """Lengthen the lease of a node that nobody has fenced; say whose run out."""

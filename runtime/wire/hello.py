@@ -49,7 +49,15 @@ class WireLimits(msgspec.Struct, frozen=True):
     ping_seconds: float
 
 
-class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+class WireNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node of the cluster: its name, its address as `http://…`, and whether it is the one that answers."""
+
+    node_id: str
+    url: str
+    is_this: bool = False
+
+
+class Welcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of `initialize`.
 
     Attributes:
@@ -60,6 +68,8 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
         methods: The methods that this role may call.
         events: The types of events that this server can send, so that a client knows which of them it
             does not understand, and which it would wait for in vain.
+        nodes: The nodes of the cluster that take sessions, for a token without limits; none where a daemon is alone.
+        proof: For a node of the cluster: that another one answers it. Empty for clients.
     """
 
     protocol: int
@@ -71,3 +81,5 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[str, ...]
     methods: tuple[str, ...]
     events: tuple[str, ...] = ()
+    nodes: tuple[WireNode, ...] = ()
+    proof: str = ""

@@ -129,8 +129,8 @@ def test_a_name_is_taken_again_behind_a_commit_of_its_last_life(
         assert a.registry.holds(a.life)
         b.let_lapse(a.life)
         with pytest.raises(StorageError, match="took too long"):
-            b.registry.join(joining)
-    assert b.registry.join(joining) == Term("a", 2)
+            b.registry.join(joining, "key")
+    assert b.registry.join(joining, "key") == Term("a", 2)
 
 
 def test_a_change_is_told_to_all_nodes(peers: tuple[Peer, Peer, Peer]) -> None:

@@ -52,7 +52,7 @@ async def writing(url: str, node: str) -> AsyncGenerator[Writer]:
     store = await open_postgres_store(url, fence=fence)
     try:
         registry = Registry(database)
-        lives.append(registry.join(Joining(node_id=node, url=f"http://{node}", version="1")))
+        lives.append(registry.join(Joining(node_id=node, url=f"http://{node}", version="1"), "key"))
         yield Writer(store, registry, lives[0], own)
     finally:
         database.close()

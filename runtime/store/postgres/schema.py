@@ -348,12 +348,18 @@ where messages.session = told.session and messages.message_id = told.message_id 
 """
 """Which files came with messages; what events of older releases had beside them is looked for."""
 
+NODE_KEYS = """
+create table node_keys (node_id text primary key, term bigint not null, key text not null);
+"""
+"""The key of each node's present term, by which other nodes know it: `runtime.cluster.tickets`."""
+
 MIGRATIONS: tuple[str, ...] = (
     _first(),
     _TEXT_COLUMN.sub(_COLLATED, CLUSTER),
     _TEXT_COLUMN.sub(_COLLATED, TOLD),
     _TEXT_COLUMN.sub(_COLLATED, TOKENS),
     FILES,
+    _TEXT_COLUMN.sub(_COLLATED, NODE_KEYS),
 )
 """Step N brings a database from version N-1 to N."""
 

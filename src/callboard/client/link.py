@@ -151,6 +151,7 @@ LONG_METHODS = frozenset(
         "model/refresh",
         "policy/check",
         "provider/test",
+        "relay/request",
         "session/cancel",
         "session/delete",
         "session/import",
@@ -168,6 +169,8 @@ REPEATED_METHODS = frozenset(
 """A second time changes nothing more than the first: asked again without a key, as what only reads is."""
 AWAY_SECONDS = 120.0
 """How long a request waits for a daemon that is away: it may be draining and restarting."""
+OWNER_SECONDS = 0.5
+"""Before a request is sent again whose node of a cluster does not reach the session's owner, for several seconds."""
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """The largest message that a daemon can be configured to send."""
 
@@ -229,6 +232,7 @@ class Link:
         welcome: The daemon's answer to the latest hello.
         first_seconds: How long the first connection is tried for.
         nodes: How many places there are to look at, one after the other: all are tried before it is the end.
+        lost: Called whenever a connection, or an attempt to make one, has ended; never waits.
         prepare: Called with each later connection, ahead of all requests that wait for one; asks with
             `request_first`. Its `CallboardError` ends the link.
 
@@ -255,6 +259,7 @@ class Link:
         self._last_id = 0
         self._failure: CallboardError | None = None
         self.welcome: Welcome | None = None
+        self.lost: Callable[[], None] = lambda: None
         self.prepare: Callable[[], Awaitable[None]] | None = None
 
     def _take_place(self) -> None:
@@ -405,13 +410,14 @@ class Link:
                 if not is_sent_again or trio.current_time() > deadline:
                     raise
             except OverloadedError as error:
-                if not is_sent_again or error.kind != "stopping":
+                if not is_sent_again or error.kind not in ("stopping", "owner"):
                     raise
                 refused = error
             if refused is not None:
-                with trio.move_on_at(deadline):
+                pause = OWNER_SECONDS if refused.kind == "owner" else AWAY_SECONDS
+                with trio.move_on_at(until := min(deadline, trio.current_time() + pause)):
                     await gone.wait()
-                if not gone.is_set():
+                if not gone.is_set() and until >= deadline:
                     raise refused
 
     async def request_first(
@@ -475,10 +481,7 @@ class Link:
         return None
 
     async def _hello(self, socket: trio_websocket.WebSocketConnection) -> Welcome:
-        hello = Hello(
-            Versions(PROTOCOL, PROTOCOL),
-            ClientName("callboard", own_version()),
-        )
+        hello = Hello(Versions(PROTOCOL, PROTOCOL), ClientName("callboard", own_version()))
         await self._send(socket, _request_text("hello", "initialize", _params_text(hello)))
         answer = read_params(await socket.get_message(), ServerFrame, self.url)
         if answer.error is not None:
@@ -520,6 +523,7 @@ class Link:
         waiting, self._asked = self._asked, {}
         for asked in waiting.values():
             asked.fail(ConnectionBroke(BROKE))
+        self.lost()
 
     async def _ask(self, method: str, params: msgspec.Raw) -> msgspec.Raw:
         socket = self._socket

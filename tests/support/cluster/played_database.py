@@ -18,7 +18,7 @@ import msgspec
 from callboard.runtime.cluster.registry import ClusterSql
 from callboard.runtime.errors import StorageError
 from callboard.runtime.store.migrations import migrate
-from callboard.runtime.store.postgres.schema import CLUSTER
+from callboard.runtime.store.postgres.schema import CLUSTER, NODE_KEYS
 
 SQLITE = ClusterSql(
     now="now_ms()",
@@ -41,7 +41,7 @@ class PlayedDatabase:
         self.connection = apsw.Connection(":memory:")
         migrate(self.connection, "the played database")
         self.connection.create_scalar_function("now_ms", self._read_clock, 0)
-        for statement in re.sub(r" with \(.*\)|--.*", "", CLUSTER).split(";\n"):
+        for statement in re.sub(r" with \(.*\)|--.*", "", CLUSTER + NODE_KEYS).split(";\n"):
             self.connection.execute(statement)
 
     def _read_clock(self, *_: object) -> int:
