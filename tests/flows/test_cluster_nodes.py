@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +15,6 @@ import trio
 import trio.testing
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
-import psycopg
 
 import callboard
 from callboard.actors.cluster.node import ClusterNode
@@ -50,7 +45,6 @@ from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
 from support.waits import until
 
-PROCESS = Path(__file__).parents[1] / "support" / "cluster" / "node_process.py"
 WAIT_SECONDS = 60.0
 
 
@@ -312,67 +306,3 @@ async def test_a_database_that_does_not_answer_is_said(url: str, tmp_path: Path)
         assert "has not answered node a for 5 s" in status_of(host_of(a)).storage_failed
         node._heard()
         assert status_of(host_of(a)).storage_failed == ""
-
-
-@contextmanager
-def node_process(
-    url: str, node: str, folder: Path, sessions: int
-) -> Generator[subprocess.Popen[str]]:
-    words = [url, node, str(folder), str(sessions), "30"]
-    with subprocess.Popen(
-        [sys.executable, str(PROCESS), *words], stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            yield process
-        finally:
-            process.kill()
-
-
-def wait_taken(connection: psycopg.Connection[tuple[object, ...]], node: str) -> None:
-    """Wait until the sessions of a node, which all have inputs, go on elsewhere."""
-    left = (
-        "select count(*) from owners o join sessions s using (session_id) where o.node_id = %s"
-        " and exists (select 1 from inputs i where i.session = s.id)"
-    )
-    for _ in range(int(WAIT_SECONDS / 0.1)):
-        if connection.execute(left, (node,)).fetchone() == (0,):
-            return
-        connection.execute("select pg_sleep(0.1)")
-    raise AssertionError(f"{node} still owns sessions")
-
-
-@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
-def test_what_a_dead_or_sleeping_node_had_goes_on_elsewhere_once(
-    url: str, tmp_path: Path, way: signal.Signals
-) -> None:
-    with node_process(url, "a", tmp_path, 3) as a, node_process(url, "b", tmp_path, 0):
-        os.kill(a.pid, way)
-        with psycopg.connect(url, autocommit=True) as connection:
-            wait_taken(connection, "a")
-            if way is signal.SIGSTOP:
-                asleep = effects_of(tmp_path, "a")
-                os.kill(a.pid, signal.SIGCONT)
-                assert a.stdout is not None
-                assert a.stdout.readline() == "fenced\n"
-                assert effects_of(tmp_path, "a") == asleep  # woken, it begins nothing
-            seqs = connection.execute(
-                "select count(*) = max(seq) and min(seq) = 1 from events group by session"
-            ).fetchall()
-            assert len(seqs) == 3
-            assert set(seqs) == {(True,)}
-            for _ in range(int(WAIT_SECONDS / 0.1)):
-                if effects_of(tmp_path, "b"):
-                    break
-                connection.execute("select pg_sleep(0.1)")
-    keys = [*effects_of(tmp_path, "a"), *effects_of(tmp_path, "b")]
-    assert effects_of(tmp_path, "b")
-    assert len(set(keys)) == len(keys)
-
-
-def effects_of(folder: Path, node: str) -> list[str]:
-    """The keys of the calls that had their effect on a node."""
-    effects = folder / "effects"
-    lines = effects.read_text(encoding="ascii").splitlines() if effects.exists() else []
-    return [key for key, where, _ in map(str.split, lines) if where == node]

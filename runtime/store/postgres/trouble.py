@@ -83,6 +83,11 @@ def no_connection(name: str, error: psycopg.Error) -> StorageError:
             f"{name} does not let this user in: {said}. The password comes from PGPASSFILE (~/.pgpass), "
             "PGSERVICE or PGPASSWORD; which ways in there are is in the server's pg_hba.conf."
         )
+    if "certificate" in lower:
+        return StorageError(
+            f"{name} has a certificate that is not trusted here: {said}. `sslrootcert` in the address names "
+            "the file of the authority that signed it; with sslmode=verify-full the host must be the one in it."
+        )
     if "does not exist" in lower:
         return StorageError(
             f"{name} is not there: {said}. Make it first: createdb -O USER DATABASE."

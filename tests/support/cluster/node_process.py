@@ -1,16 +1,21 @@
 """One node of a cluster as a process: it begins sessions whose calls have effects that can be counted.
 
-    node_process.py URL NODE FOLDER SESSIONS INPUTS
+    node_process.py URL NODE FOLDER SESSIONS INPUTS [--skew SECONDS] [--insist]
 
 Each session gets some inputs at once; the turn of each makes one call, which writes its key, the node and the time
-into FOLDER/effects. What it says on stdout: `ready` when its sessions are on record, `fenced` when others have them.
+into FOLDER/effects. What it says on stdout: `ready` when its sessions are on record, `fenced` when others have them. `--skew` has its wall
+clock go wrong by so much. `--insist` has it write titles into its sessions all the time, past everything that would keep it
+from that but the database, and write each outcome into FOLDER/insisted.
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import sys
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -18,13 +23,17 @@ import trio
 import callboard
 from callboard.config.sections import ClusterSettings
 from callboard.config.settings import StoreSettings
+from callboard.embedding.runtime import host_of
 from callboard.providers.provider import ModelRequest
 from callboard.providers.testing.script import ScriptedReply, reply
-from callboard.runtime.errors import NodeFenced
+from callboard.runtime.errors import CallboardError, NodeFenced
+from callboard.runtime.events import TitleSet
 from callboard.runtime.history import Result
+from callboard.runtime.messages import AppendEvents
 
 MAX_REQUESTS = 100_000
 CALL_SECONDS = 0.5
+INSIST_SECONDS = 0.02
 
 
 def answer(request: ModelRequest) -> ScriptedReply:
@@ -34,7 +43,29 @@ def answer(request: ModelRequest) -> ScriptedReply:
     return reply(calls=[("count", {"key": uuid.uuid4().hex})])
 
 
-async def main(url: str, node: str, folder: str, sessions: int, inputs: int) -> None:
+async def insist(
+    runtime: callboard.Runtime, session_ids: list[str], node: str, outcomes: Path
+) -> None:
+    """Append events whatever the node itself thinks of its lease."""
+    for number in itertools.count():
+        session_id = session_ids[number % len(session_ids)]
+        begun, outcome = time.time(), "stored"
+        append = AppendEvents(session_id=session_id, events=(TitleSet(title=f"{node} {number}"),))
+        try:
+            with trio.CancelScope(
+                shield=True
+            ):  # bounded by the journal, which answers until it ends
+                await host_of(runtime).journal.ask(append)
+        except CallboardError as error:
+            outcome = type(error).__name__
+        with outcomes.open("a", encoding="ascii") as file:
+            file.write(f"{begun} {outcome}\n")
+        await trio.sleep(INSIST_SECONDS)
+
+
+async def main(
+    url: str, node: str, folder: str, sessions: int, inputs: int, *, insists: bool
+) -> None:
     effects = Path(folder) / "effects"
 
     @callboard.tool(effect="once")
@@ -59,11 +90,15 @@ async def main(url: str, node: str, folder: str, sessions: int, inputs: int) -> 
             store=StoreSettings(url=url), cluster=ClusterSettings(node=node)
         ),
     ) as runtime:
+        made: list[str] = []
         for _ in range(sessions):
             session = await runtime.create_session()
+            made.append(session.session_id)
             for number in range(inputs):
                 await session.submit(f"Count {number}.")
         say("ready")
+        if insists:
+            await insist(runtime, made, node, Path(folder) / "insisted")
         await trio.sleep_forever()
 
 
@@ -72,9 +107,26 @@ def say(word: str) -> None:
     sys.stdout.flush()
 
 
+def go_wrong(seconds: float) -> None:
+    """Have this process's wall clock be wrong by so many seconds."""
+    right, right_ns = time.time, time.time_ns
+    time.time = lambda: right() + seconds
+    time.time_ns = lambda: right_ns() + int(seconds * 1e9)
+
+
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for name in ("url", "node", "folder"):
+        parser.add_argument(name)
+    for name in ("sessions", "inputs"):
+        parser.add_argument(name, type=int)
+    parser.add_argument("--skew", type=float, default=0.0)
+    parser.add_argument("--insist", action="store_true")
+    given = parser.parse_args()
+    if given.skew:
+        go_wrong(given.skew)
+    run = partial(main, insists=given.insist)
     try:
-        given_url, name, place, how_many, each = sys.argv[1:]
-        trio.run(main, given_url, name, place, int(how_many), int(each))
+        trio.run(run, given.url, given.node, given.folder, given.sessions, given.inputs)
     except NodeFenced:
         say("fenced")

@@ -10,6 +10,7 @@ import fcntl
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -18,6 +19,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
+
+import psycopg
 
 from support.sandbox.sandbox_users import give_up
 
@@ -62,6 +65,7 @@ class Cluster:
     def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
         self.folder = folder
         self._settings = {**SETTINGS, **(settings or {})}
+        self._port = self._settings.get("port", "5432")
         found = programs()
         assert found is not None
         self._programs, self._user = found, user_of_server()
@@ -73,7 +77,8 @@ class Cluster:
 
     def url_of(self, database: str, user: str = "callboard") -> str:
         """Return the address of one of its databases."""
-        return f"postgresql://{user}@/{database}?host={quote(str(self.folder), safe='')}"
+        where = f"host={quote(str(self.folder), safe='')}&port={self._port}"
+        return f"postgresql://{user}@/{database}?{where}"
 
     def make(self) -> None:
         """Make the cluster, once."""
@@ -92,14 +97,21 @@ class Cluster:
         """Start the server and wait until it answers."""
         # In the background of a shell that ends: another process of this run may be the one that stops it.
         words = ["timeout", "--signal=QUIT", str(MAX_RUN_SECONDS), str(self._programs / "postgres")]
-        started = f'exec setsid "$@" -D {self._data} </dev/null >>{self._data}/log 2>&1 &'
+        self._begin([*words, "-D", self._data])
+        self._wait_ready()
+
+    def _begin(self, words: list[str]) -> None:
+        started = f'exec setsid "$@" </dev/null >>{self._data}/log 2>&1 &'
         subprocess.run(
             ["sh", "-c", started, "sh", *words],
             check=True, cwd="/",
             user=self._user, group=self._user, extra_groups=[] if self._user else None,
         )  # fmt: skip
+
+    def _wait_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
-        while self._run("pg_isready", "-q", "-h", str(self.folder), check=False):
+        where = ("-h", str(self.folder), "-p", self._port)
+        while self._run("pg_isready", "-q", *where, check=False):
             if time.monotonic() > deadline:
                 raise AssertionError(
                     (self.folder / "data" / "log").read_text(errors="replace")[-3000:]
@@ -138,6 +150,54 @@ def own_cluster(settings: dict[str, str] | None = None) -> Generator[Cluster]:
     finally:
         cluster.stop()
         shutil.rmtree(folder)
+
+
+class SmallDisk(Cluster):
+    """A cluster whose tables are on a disk of few bytes, which can be filled; it has one life.
+
+    The disk is a tmpfs that only the server sees, made in a user namespace, which needs no rights. The log of the server
+    (WAL) is elsewhere, as in many installations: a commit that finds no room for the log ends the server.
+    """
+
+    def __init__(self, folder: Path, size_bytes: int) -> None:
+        super().__init__(folder, {"synchronous_commit": "on"})
+        self._size_bytes = size_bytes
+        self._disk, self._pid = folder / "disk", folder / "pid"
+
+    def start(self) -> None:
+        """Start the server on its disk."""
+        self._disk.mkdir()
+        made, words = f"{self._disk}/data", ["bwrap", "--dev-bind", "/", "/"]
+        words += ["--size", str(self._size_bytes), "--tmpfs", str(self._disk)]
+        copied = (
+            f"cp -a {self._data} {made} && mv {self._data}/pg_wal {self.folder}/wal && rm -r {made}/pg_wal"
+            f" && ln -s {self.folder}/wal {made}/pg_wal && echo $$ > {self._pid}"
+            f" && exec {self._programs}/postgres -D {made}"
+        )
+        self._begin(["timeout", str(MAX_RUN_SECONDS), *words, "sh", "-c", copied])
+        self._wait_ready()
+
+    def stop(self, mode: str = "immediate") -> None:
+        """End the server and its disk."""
+        with suppress(OSError, ValueError):
+            pid = int(self._pid.read_text(encoding="ascii"))
+            os.kill(pid, signal.SIGQUIT)
+            for _ in range(int(START_SECONDS / 0.05)):
+                os.kill(pid, 0)
+                time.sleep(0.05)
+
+    def fill(self) -> None:
+        """Leave no byte of the disk."""
+        self._shell(f"head -c {self._size_bytes} /dev/zero > {self._disk}/ballast || true")
+
+    def free(self) -> None:
+        """Give the room back."""
+        self._shell(f"rm {self._disk}/ballast")
+
+    def _shell(self, line: str) -> None:
+        """Run a line where the server is: nobody else sees its disk."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"copy (select 1) to program '{line}'".encode())
 
 
 def needs_postgres() -> None:

@@ -1,0 +1,161 @@
+"""What can go wrong with the nodes of a cluster and their database, with real ones: nothing is lost, doubled or left out.
+
+Each test is short here, and long with `CALLBOARD_SOAK=1` (`make soak`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+
+from support.cluster.nodes import (
+    effects_of,
+    node_process,
+    said,
+    sum_up,
+    wait_settled,
+    wait_taken,
+    wait_until,
+)
+from support.postgres.cut_line import Direction, open_line
+from support.postgres.databases import new_database
+from support.postgres.server import needs_postgres, own_cluster
+
+SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
+ROUNDS = 10 if SOAK else 1
+INPUTS = 20 if SOAK else 5
+SLEEP_SECONDS = 10.0 if SOAK else 3.0
+"""Longer than a lease, and as long as a machine may be suspended."""
+HOUR = 3600.0
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    needs_postgres()
+    with new_database() as made:
+        yield made
+
+
+@pytest.mark.parametrize("skews", [(0.0, 0.0), (HOUR, -HOUR)] if SOAK else [(HOUR, -HOUR)])
+def test_what_a_killed_node_had_goes_on_elsewhere_once_whatever_the_clocks_say(
+    url: str, tmp_path: Path, skews: tuple[float, float]
+) -> None:
+    a_skew, b_skew = (f"--skew={seconds}" for seconds in skews)
+    with (
+        node_process(url, "b", tmp_path, 0, 0, b_skew) as b,
+        node_process(url, "a", tmp_path, 3, INPUTS, a_skew) as a,
+    ):
+        wait_until(lambda: effects_of(tmp_path, "a"), "a call of a")
+        a.kill()
+        wait_taken(url, "a")
+        wait_settled(url, tmp_path, 3 * INPUTS)
+        assert effects_of(tmp_path, "b")
+        assert b.poll() is None  # no clock made it believe that its lease was over
+
+
+def test_a_node_that_slept_has_every_append_refused(url: str, tmp_path: Path) -> None:
+    outcomes = tmp_path / "insisted"
+    for round_number in range(ROUNDS):
+        name = f"a{round_number}"
+        outcomes.unlink(missing_ok=True)
+        with (
+            node_process(url, f"b{round_number}", tmp_path, 0) as b,
+            node_process(url, name, tmp_path, 3, INPUTS, "--insist") as a,
+        ):
+            wait_until(lambda: "stored" in lines_of(outcomes), "an append of a")
+            wait_until(lambda: effects_of(tmp_path, name), "a call of a")  # ruff: ignore[function-uses-loop-variable]  ends here
+            os.kill(a.pid, signal.SIGSTOP)
+            asleep = effects_of(tmp_path, name)
+            time.sleep(SLEEP_SECONDS)
+            wait_taken(url, name)
+            woken = time.time()
+            os.kill(a.pid, signal.SIGCONT)
+            said(a, "fenced")
+            a.wait()
+            assert effects_of(tmp_path, name) == asleep  # woken, it began nothing
+            late = [
+                line for line in lines_of(outcomes).splitlines() if float(line.split()[0]) > woken
+            ]
+            assert late  # it did try
+            assert [line for line in late if line.endswith("stored")] == []
+            wait_settled(url, tmp_path, 3 * INPUTS * (round_number + 1))
+            b.kill()
+
+
+def lines_of(file: Path) -> str:
+    return file.read_text(encoding="ascii") if file.exists() else ""
+
+
+def test_a_database_that_starts_again_in_mid_turn_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    needs_postgres()
+    with (
+        own_cluster() as server,
+        node_process(server.url, "a", tmp_path, 2, INPUTS) as a,
+        node_process(server.url, "b", tmp_path, 2, INPUTS) as b,
+    ):
+        for round_number in range(min(ROUNDS, 3)):
+            wait_until(lambda: len(effects_of(tmp_path)) > 2 * round_number, "calls")  # ruff: ignore[function-uses-loop-variable]
+            server.stop()  # as in a crash
+            time.sleep(SLEEP_SECONDS * round_number)  # at once, and longer than a lease
+            server.start()
+        total = wait_settled(server.url, tmp_path, 4 * INPUTS)
+        assert total.effects > 0
+        assert (a.poll(), b.poll()) == (None, None)  # nobody was fenced by a database that was away
+
+
+def test_the_sum_finds_what_is_doubled_and_what_is_left_out(url: str, tmp_path: Path) -> None:
+    with node_process(url, "a", tmp_path, 1, 1):
+        total = wait_settled(url, tmp_path, 1)
+        assert (total.effects, total.doubled) == (1, 0)
+    effects = tmp_path / "effects"
+    effects.write_text(effects.read_text() * 2)
+    assert sum_up(url, tmp_path).doubled == 1
+
+
+BOTH: tuple[Direction, ...] = ("to the database", "to the node")
+
+
+@pytest.mark.parametrize("directions", [BOTH[:1], BOTH[1:], BOTH] if SOAK else [BOTH[:1], BOTH[1:]])
+def test_a_node_that_is_cut_off_does_nothing_once_others_have_its_sessions(
+    url: str, tmp_path: Path, directions: tuple[Direction, ...]
+) -> None:
+    with (
+        open_line(url) as line,
+        node_process(url, "b", tmp_path, 0) as b,
+        node_process(line.url, "a", tmp_path, 3, INPUTS) as a,
+    ):
+        wait_until(lambda: effects_of(tmp_path, "a"), "a call of a")
+        line.cut(*directions)
+        wait_taken(url, "a")
+        cut_off = effects_of(tmp_path, "a")
+        wait_until(lambda: effects_of(tmp_path, "b"), "calls of b")
+        assert effects_of(tmp_path, "a") == cut_off
+        line.mend()
+        said(a, "fenced")
+        wait_settled(url, tmp_path, 3 * INPUTS)
+        assert effects_of(tmp_path, "a") == cut_off
+        assert b.poll() is None
+
+
+def test_a_line_that_is_slow_for_less_than_a_lease_costs_nothing(url: str, tmp_path: Path) -> None:
+    with (
+        open_line(url) as line,
+        node_process(url, "b", tmp_path, 0),
+        node_process(line.url, "a", tmp_path, 2, INPUTS) as a,
+    ):
+        for _ in range(3):
+            wait_until(lambda: effects_of(tmp_path, "a"), "a call of a")
+            line.cut(*BOTH)
+            time.sleep(0.3)
+            line.mend()
+            time.sleep(1.0)
+        wait_settled(url, tmp_path, 2 * INPUTS)
+        assert a.poll() is None
+        assert effects_of(tmp_path, "b") == []
