@@ -155,7 +155,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """
     if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
         test = item.obj
-        if not {"autojump_clock", "mock_clock"} & set(item.fixturenames):
+        if not {"autojump_clock", "mock_clock", "leaping_clock"} & set(item.fixturenames):
 
             @functools.wraps(test)
             async def bounded(**fixtures: Any) -> None:
@@ -259,6 +259,12 @@ def _no_home_of_a_person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
             patch.setenv(variable, str(home / below))
         patch.delenv("CALLBOARD_HOME", raising=False)
         yield
+
+
+@pytest.fixture
+def leaping_clock() -> trio.testing.MockClock:
+    """A clock that keeps the pace of the real one, until the test leaps over a deadline (`support.waits.leap`)."""
+    return trio.testing.MockClock(rate=1.0)
 
 
 @pytest.fixture

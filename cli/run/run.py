@@ -29,6 +29,7 @@ from ...runtime.errors import (
     CallboardError,
     ConflictError,
     NetworkError,
+    NotFoundError,
     OverloadedError,
     ValidationError,
 )
@@ -340,7 +341,7 @@ class _Job:
     async def _remote_place(
         self, stack: AsyncExitStack, daemon: RunningDaemon, choice: RunTarget
     ) -> RunPlace | None:
-        """Open the daemon that has the sessions; `None` where it took no connection: it stops, or is full."""
+        """Open the daemon that has the sessions; `None` where it took no connection: it stops, has ended, or is full."""
         from .remote import open_remote_place  # mostly no daemon runs
 
         remote = open_remote_place(
@@ -356,6 +357,10 @@ class _Job:
         )
         try:
             return await stack.enter_async_context(remote)
+        except NotFoundError:
+            if running(self._data) is not None:
+                raise
+            return None  # it was not there any more; without it what is missing is said again
         except (NetworkError, OverloadedError) as error:
             is_away = isinstance(error, OverloadedError) or error.stage == "connect"
             now, seconds = trio.current_time(), daemon.drain_seconds + STOP_SECONDS

@@ -311,21 +311,24 @@ from callboard.config.daemon_file import RunningDaemon
 from callboard.runtime.redaction import Secret
 
 gone = RunningDaemon(
-    url="ws://127.0.0.1:9/ws", pid=1, token=Secret("cb_gone"), started_at_ms=0, command="run", drain_seconds=1.0
+    url="ws://127.0.0.1:9/ws", pid=1, token=Secret("cb_gone"), started_at_ms=0, command=sys.argv.pop(1), drain_seconds=1.0
 )
-looks = iter([gone])
+looks = iter([gone, gone])  # of the command, which asks whether to be a process of its own, and of its run
 find = run.running
 run.running = lambda data: next(looks, None) or find(data)
 sys.exit(main())
 """
 
 
-async def test_a_run_whose_daemon_ends_before_it_comes_in_takes_its_place(command: Command) -> None:
+@pytest.mark.parametrize("kind", ["run", "serve"])
+async def test_a_run_whose_daemon_ends_before_it_comes_in_takes_its_place(
+    command: Command, kind: str
+) -> None:
     """Many short runs at once: of each the sessions may be gone when the next one has found them."""
-    async with open_scripted_server([reply("Done.")]) as server:
+    async with scripted(command, reply("Done.")):
         with trio.fail_after(PATIENCE_SECONDS):
             done = await trio.run_process(
-                [sys.executable, "-c", STALE, "run", *at(server), "One"],
+                [sys.executable, "-c", STALE, kind, "run", "One"],
                 capture_stdout=True,
                 capture_stderr=True,
                 check=False,

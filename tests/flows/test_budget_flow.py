@@ -40,6 +40,7 @@ from support.stage import (
     text_of,
 )
 from support.waiting import go_on, killed_while_waiting, open_on
+from support.waits import leap
 from support.web.raw_server import HEAD, Answer, Wire, open_raw_server
 
 BARE = callboard.Agent(name="bare", prompt="Go.", tools=())
@@ -56,12 +57,6 @@ def note(text: str) -> str:
     """Notes a text."""
     ran.append(text)
     return text
-
-
-@callboard.tool
-async def hang() -> None:
-    """Never ends by itself."""
-    await trio.sleep_forever()
 
 
 @pytest.fixture(autouse=True)
@@ -328,17 +323,25 @@ async def test_calls_that_do_not_run_cost_nothing(tmp_path: Path) -> None:
         assert ran == ["a"]
 
 
-async def test_time_is_over_in_the_middle_of_a_tool(tmp_path: Path) -> None:
+async def test_time_is_over_in_the_middle_of_a_tool(
+    tmp_path: Path, leaping_clock: trio.testing.MockClock
+) -> None:
+    @callboard.tool
+    async def hang() -> None:
+        """Never ends by itself."""
+        leap(20)
+        await trio.sleep_forever()
+
     steps = [reply("I try.", calls=[("hang", {})]), reply("Well.")]
     async with open_stage(tmp_path, steps, tools=[hang], policy="auto") as stage:
         session = await stage.runtime.create_session()
-        async with session.prompt("Go.", budget=callboard.Budget(seconds=0.3)) as turn:
+        async with session.prompt("Go.", budget=callboard.Budget(seconds=20)) as turn:
             events = [event async for event in turn]
         [result] = [e for e in events if isinstance(e, CallFinished)]
         assert result.status == "cancelled"
         assert turn.ended is not None
         assert (turn.ended.outcome, turn.ended.unreaped) == ("budget", ())
-        assert "of 0.3 seconds" in turn.ended.message
+        assert "of 20 seconds" in turn.ended.message
         assert await session.run("Go on.", budget=callboard.Budget(seconds=30)) == "Well."
 
 
@@ -410,14 +413,17 @@ async def test_a_delegated_session_uses_its_parents_budget(tmp_path: Path) -> No
         assert spending.budget == callboard.Budget(tokens=49_890)
 
 
-async def test_the_time_of_what_nobody_waits_for_is_the_sessions(tmp_path: Path) -> None:
+async def test_the_time_of_what_nobody_waits_for_is_the_sessions(
+    tmp_path: Path, leaping_clock: trio.testing.MockClock
+) -> None:
     away = {"kind": "worker", "task": "Look.", "tools": [], "wait": False}
     cast = Cast(
         {"Go.": [reply(calls=[("delegate", away)]), *[reply("Well.")] * 3], "Look.": [stall("I ")]}
     )
     async with open_cast(tmp_path, cast, policy="auto") as runtime:
-        session = await runtime.create_session(budget=callboard.Budget(seconds=0.5))
+        session = await runtime.create_session(budget=callboard.Budget(seconds=60))
         assert await session.run("Go.") == "Well."
+        leap(60)
         [child] = await below(runtime, session)
         while (await runtime.store.children())[0].is_detached:  # noqa: ASYNC110
             await trio.sleep(0.01)
@@ -426,7 +432,7 @@ async def test_the_time_of_what_nobody_waits_for_is_the_sessions(tmp_path: Path)
         assert last.outcome == "budget"
         with pytest.raises(BudgetError, match="budget of the session is used up"):
             await session.run("And now?")
-        await session.set_budget(callboard.Budget(seconds=60))
+        await session.set_budget(callboard.Budget(seconds=600))
         assert await session.run("And now?") == "Well."
         # Neither the turn of its answer nor the one that had no time asked a model.
         assert len(cast.parts["Go."].requests) == 3

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -207,10 +208,14 @@ async def test_one_that_always_dies_is_given_up_and_restarted_by_a_person() -> N
 
 async def test_a_cancelled_call_is_told_to_the_server_and_the_next_one_works() -> None:
     async with open_stage(await accepted(fake())) as runtime:
-        await called(runtime, "say")
-        with trio.move_on_after(0.5) as scope:
-            await called(runtime, "wait", seconds=30)
-        assert scope.cancelled_caught
+        session = await runtime.create_session()
+        async with session.follow() as events, trio.open_nursery() as nursery:
+            call = partial(runtime.call_tool, "fake__wait", {"seconds": 30}, session=session)
+            nursery.start_soon(call)
+            async for event in events:
+                if isinstance(event, CallProgress):  # the server has it
+                    break
+            nursery.cancel_scope.cancel()
         assert (await called(runtime, "cancelled")).output == "1"
 
 

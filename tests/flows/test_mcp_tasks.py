@@ -18,7 +18,7 @@ from callboard.tools.mcp.tasks import handle
 from callboard.tools.mcp.tasks.book import FILE_NAME, TaskBook
 from support.mcp.stage import accepted, fake, open_stage
 from support.sandbox.sandbox_users import needs_sandbox
-from support.waits import until
+from support.waits import leap_when, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the sandbox is Linux's")
 
@@ -76,7 +76,9 @@ async def test_what_a_task_asks_is_put_to_people_once(tmp_path: Path) -> None:
     assert len(noted(tmp_path, "answers")) == 1
 
 
-async def test_a_call_that_is_cancelled_or_late_cancels_its_task(tmp_path: Path) -> None:
+async def test_a_call_that_is_cancelled_or_late_cancels_its_task(
+    tmp_path: Path, leaping_clock: trio.testing.MockClock
+) -> None:
     server = await server_in(tmp_path)
     async with open_stage(server, data=tmp_path) as runtime:
         async with trio.open_nursery() as nursery:
@@ -84,9 +86,12 @@ async def test_a_call_that_is_cancelled_or_late_cancels_its_task(tmp_path: Path)
             await until(lambda: len(noted(tmp_path, "asked")) > 1)
             nursery.cancel_scope.cancel()
         assert (noted(tmp_path, "cancelled"), open_tasks(tmp_path)) == (["task-1"], [])
-    late = msgspec.structs.replace(server, timeout_seconds=1)
+    late = msgspec.structs.replace(server, timeout_seconds=60)
     async with open_stage(late, data=tmp_path) as runtime:
-        found = await job(runtime, "wait")
+        asked = len(noted(tmp_path, "asked"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leap_when, lambda: len(noted(tmp_path, "asked")) > asked + 1, 60)
+            found = await job(runtime, "wait")
         assert found.status == "timeout"
         assert (noted(tmp_path, "cancelled")[1:], open_tasks(tmp_path)) == (["task-2"], [])
 

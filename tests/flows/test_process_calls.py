@@ -23,6 +23,7 @@ from support.environment import finds_support
 from support.flows.process_ends import ENDS, FLOOD_BYTES, End, end
 from support.stage import messages_of, open_in, open_local_stage, play, tool_contents
 from support.tools.workbench import wait_until
+from support.waits import leap
 
 each_end = pytest.mark.parametrize("how", ENDS.values(), ids=ENDS)
 
@@ -65,6 +66,8 @@ async def play_end(folder: Path, how: End) -> Seen:
                     kinds.append("began")
                     if how.is_cancelled:
                         await turn.cancel("enough")
+                    elif how.status == "timeout":
+                        leap(how.timeout)
         if how.is_cancelled:
             assert await session.run("Go on.") == "Well."
         assert ended is not None
@@ -90,7 +93,7 @@ def is_gone(pid: int) -> bool:
 
 
 @each_end
-async def test_end(how: End, tmp_path: Path) -> None:
+async def test_end(how: End, tmp_path: Path, leaping_clock: trio.testing.MockClock) -> None:
     """One result; the sibling has its own; the process and its children are gone."""
     seen = await play_end(tmp_path, how)
     pid, child = map(int, (tmp_path / "pids").read_text().split())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 import callboard
 from callboard.runtime.events import FilesMarked, SessionTainted
@@ -14,6 +15,7 @@ from callboard.tools.sandbox.changes import scan
 from support.flows.file_taints import FETCH, READ, WRITE, open_it, run, taints
 from support.flows.program_calls import Call
 from support.stage import make_workspace, on_both_stores, play, read_result, run_in
+from support.waits import leap_when
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 
@@ -62,12 +64,20 @@ async def test_what_a_program_of_a_tainted_session_writes_is_marked(
         ([FETCH, WRITE], ("list_directory", {"path": "."}), False),
         ([FETCH, ("run_code", {"language": "bash", "code": "echo x > page.md"})], READ, True),
         ([FETCH, sh("echo theirs > page.md; exit 3")], READ, True),
-        ([FETCH, sh("echo theirs > page.md; sleep 60", timeout=0.7)], READ, True),
         ([FETCH, sh("echo x > page.md; mv page.md other")], read("other"), True),
     ],
 )
 async def test_readers(tmp_path: Path, writer: list[Call], reader: Call, is_tainted: bool) -> None:
     assert (await taints(tmp_path, writer, [reader]))[1] is is_tainted
+
+
+async def test_a_reader_of_what_a_program_wrote_that_was_stopped(
+    tmp_path: Path, leaping_clock: trio.testing.MockClock
+) -> None:
+    writer = [FETCH, sh("echo theirs > page.md; sleep 600", timeout=60)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leap_when, (tmp_path / "work/page.md").exists, 60)
+        assert await taints(tmp_path, writer, [READ]) == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from callboard.runtime.events import (
 from callboard.runtime.messages import AppendEvents
 from support.stage import check_record, read_result
 from support.waiting import go_on, killed_while_waiting, noted, open_on, questions
+from support.waits import set_wall_clock_ahead
 
 DONE = [reply("Done."), reply("Hello.")]
 ONE, TWO = '{"text":"one"}', '{"text":"two"}'
@@ -113,10 +114,12 @@ async def test_a_prompt_waits_behind_the_suspended_turn(tmp_path: Path) -> None:
     assert noted(tmp_path) == ["one", "two"]
 
 
-async def test_time_goes_on_while_nobody_asks(tmp_path: Path) -> None:
-    session_id = killed_while_waiting(tmp_path, seconds=2.0)
+async def test_time_goes_on_while_nobody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = killed_while_waiting(tmp_path, seconds=600.0)
     waiting = await questions(tmp_path)
-    await trio.sleep(2.0)
+    set_wall_clock_ahead(monkeypatch, 600.0)
     async with open_on(tmp_path, DONE, Person(one="allow", two="allow")) as runtime:
         with pytest.raises(ConflictError, match="expired"):
             await runtime.answer(waiting[ONE], "allow")

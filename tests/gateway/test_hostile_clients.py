@@ -13,8 +13,9 @@ import pytest
 import trio
 from trio_websocket import ConnectionClosed
 
+from callboard.client.client import Client
 from callboard.config.sections import ServerSettings
-from callboard.gateway.connection.connection import Connection
+from callboard.gateway.connection.connection import MAX_MISSED_PINGS, Connection
 from callboard.gateway.connection.frame_budget import (
     CONTROL_SECONDS,
     MAX_CONTROLS,
@@ -53,6 +54,7 @@ from support.gateway.raw_door import (
     open_stream,
     read_end,
 )
+from support.waits import leap
 
 HELLO = msgspec.json.encode(
     {
@@ -68,7 +70,6 @@ PIECES = 10_000 if os.environ.get("CALLBOARD_SOAK") else 2_000
 FLOOD = 20_000
 
 TEXT, BINARY, CLOSE, PING, PONG, CONTINUATION = 1, 2, 8, 9, 10, 0
-
 
 # ── frames against the rules ─────────────────────────────────────────────────────────────────────
 
@@ -469,30 +470,53 @@ async def test_who_asks_and_never_reads_the_answers_is_closed() -> None:
                 nursery.cancel_scope.cancel()
 
 
-async def test_a_peer_that_is_dead_is_found_out() -> None:
-    settings = ServerSettings(port=0, ping_seconds=0.05)
+async def test_a_peer_that_is_dead_is_found_out(leaping_clock: trio.testing.MockClock) -> None:
+    settings = ServerSettings(port=0, ping_seconds=2)
+
+    async def ping(alive: Client) -> None:
+        leap(2)
+        for _ in range(2):  # a pong is ahead of the second question
+            await alive.status()
+        leap(2 * MAX_MISSED_PINGS)
+
     async with open_daemon(settings=settings) as daemon, open_client(daemon) as alive:
         async with open_frames(daemon) as dead:
             await dead.send_all(frame(HELLO))  # and no pong, whatever comes
+            while (await alive.status()).connections < 2:  # noqa: ASYNC110  nothing tells of it
+                await trio.sleep(0.003)
+            await ping(alive)
             received = await read_end(dead)
             assert received.count(b"\x89") >= 1
             assert close_code(received) == 1001
-        await trio.sleep(0.2)
+        await ping(alive)
         assert (await alive.status()).connections == 1  # its pongs came
 
 
-async def test_who_is_sending_a_large_frame_answers_no_ping_and_is_not_dead() -> None:
-    settings = ServerSettings(port=0, ping_seconds=0.1)
+async def test_who_is_sending_a_large_frame_answers_no_ping_and_is_not_dead(
+    leaping_clock: trio.testing.MockClock,
+) -> None:
+    settings = ServerSettings(port=0, ping_seconds=2)
     asked = b'{"jsonrpc":"2.0","id":"late","method":"runtime/status"}'
     large = frame(b" " * (1 << 19) + asked)  # in the middle of which no pong is sent
     async with open_daemon(settings=settings) as daemon, open_frames(daemon) as busy:
         await busy.send_all(frame(HELLO))
+        received = await busy.receive_some()
+        [own] = daemon.gateway.daemon.connections
+        assert isinstance(own, Connection)
         for at in range(0, len(large), 1 << 16):
-            await busy.send_all(large[at : at + (1 << 16)])
-            await trio.sleep(0.1)
-        received = await read_end(busy)  # now nothing more comes
-        assert b'"id":"late"' in received
-        assert close_code(received) == 1001
+            part = large[at : at + (1 << 16)]
+            read = own._stream.bytes_read + len(part)
+            await busy.send_all(part)
+            while own._stream.bytes_read < read:  # noqa: ASYNC110  nothing tells of it
+                await trio.sleep(0.003)
+            leap(2)
+            await trio.testing.wait_all_tasks_blocked()
+        while b'"id":"late"' not in received:
+            received += await busy.receive_some()
+        for _ in range(2):  # now nothing more comes
+            leap(2 * MAX_MISSED_PINGS)
+            await trio.testing.wait_all_tasks_blocked()
+        assert close_code(received + await read_end(busy)) == 1001
 
 
 async def test_a_client_that_says_nothing_is_asked_to_begin(

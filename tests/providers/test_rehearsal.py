@@ -5,6 +5,7 @@ answer."""
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -782,5 +783,8 @@ async def test_any_text_ends_in_an_answer_and_asks_for_each_step_once(
     "mark", ["!", ",", ":", "'", '"', "`", ".", "/", " and", " ,then", ": write a.txt"]
 )
 async def test_thousands_of_marks_are_read_in_time(mark: str) -> None:
-    with trio.fail_after(2):
-        await Conversation().say("x " + mark * (16_000 // len(mark)))
+    began = time.process_time()
+    await Conversation().say("x " + mark * (16_000 // len(mark)))
+    assert (
+        time.process_time() - began < 2
+    )  # a tenth of that, and minutes where each mark were looked for again

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import ErrorType
@@ -19,6 +20,7 @@ from support.sandbox.sandbox_users import give_up
 from support.tools import development_bench
 from support.tools.development_bench import Bench
 from support.tools.package_index import Pages, npm_pages, open_index, pip_pages
+from support.waits import leap_when
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 
@@ -88,9 +90,13 @@ async def test_a_runner_that_is_not_there_is_named(bench: Bench) -> None:
     assert "go is not installed" in str(await bench.failure("run_tests"))
 
 
-async def test_tests_that_take_too_long_are_stopped(bench: Bench) -> None:
-    bench.test_command = ("sh", "-c", "echo begun; sleep 60")
-    failure = await bench.failure("run_tests", timeout=0.5)
+async def test_tests_that_take_too_long_are_stopped(
+    bench: Bench, leaping_clock: trio.testing.MockClock
+) -> None:
+    bench.test_command = ("sh", "-c", "echo begun; touch mark; sleep 600")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leap_when, (bench.workspace / "mark").exists, 60)
+        failure = await bench.failure("run_tests", timeout=60)
     assert failure.error_type == ErrorType.TIMEOUT
     assert failure.details["stdout"] == "begun\n"
 

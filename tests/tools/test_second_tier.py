@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from callboard.tools.sandbox.tiers import landlock as second_tier
 from callboard.tools.sandbox.tiers.landlock_exec import landlock_abi
 from support.sandbox.sandbox_scenes import LEAVES, new_tag, tagged
 from support.sandbox.sandbox_users import give_up
+from support.waits import leap
 
 NOBODY = "nobody"
 
@@ -72,13 +73,20 @@ def opened(**more: Any) -> Sandbox:
     return sandbox
 
 
-async def python(folder: Path, code: str, *args: str, seconds: float = 20, **more: Any) -> Ran:
+async def python(
+    folder: Path,
+    code: str,
+    *args: str,
+    seconds: float = 20,
+    heard: Callable[[str], None] | None = None,
+    **more: Any,
+) -> Ran:
     command = Command(
         argv=("python3", "/run/callboard/code.py", *args),
         files={"code.py": code.encode()},
         seconds=seconds,
     )
-    return await SessionProcesses(opened(**more), str(folder), "session").run(command)
+    return await SessionProcesses(opened(**more), str(folder), "session").run(command, heard)
 
 
 def test_it_is_partial_and_used_only_where_that_is_enough() -> None:
@@ -189,11 +197,13 @@ async def test_a_program_reaches_nothing_but_the_folders_of_its_workspace(folder
 
 
 async def test_what_it_leaves_behind_is_gone_at_its_end_and_when_it_is_cancelled(
-    folder: Path,
+    folder: Path, leaping_clock: trio.testing.MockClock
 ) -> None:
     ran = await python(folder, LEAVES, tag := new_tag(), "0")
     assert (ran.stdout, ran.exit_code, tagged(tag)) == ("left\n", 0, [])
-    ran = await python(folder, LEAVES, tag := new_tag(), "600", seconds=1.5)
+    ran = await python(
+        folder, LEAVES, tag := new_tag(), "600", seconds=60, heard=lambda _: leap(60)
+    )
     assert (ran.stdout, ran.killed_by, ran.killed >= 2, tagged(tag)) == (
         "left\n",
         "timeout",

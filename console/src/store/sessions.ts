@@ -104,6 +104,7 @@ export function choose(id: string): void {
 export async function doWithChosen(what: "delete" | "restore" | "purge"): Promise<void> {
   const its = words.value.drawer;
   const rows = stillChosen();
+  const given = chosen.peek();
   const session_ids = rows.map((row) => row.session_id);
   if (rows.length === 0) return;
   const text = what === "purge" ? its.purgeText : rows.some((row) => row.is_active) ? its.deleteSome : its.deleteText;
@@ -120,7 +121,8 @@ export async function doWithChosen(what: "delete" | "restore" | "purge"): Promis
       return app.say(error);
     }
   }
-  chosen.value = null;
+  // Somebody may choose others by now: of a slow daemon the answer comes late.
+  if (chosen.peek() === given) chosen.value = null;
 }
 
 /** Make sessions of a file that was exported, and show the first of them. */

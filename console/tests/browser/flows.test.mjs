@@ -188,7 +188,7 @@ for (const [name, options] of [
     if (name.includes("narrow")) {
       await page.locator("button.menu").click();
       await page.locator("#drawer.is-open").waitFor();
-      await page.waitForTimeout(250);
+      await settled(page);
       await picture(page, `${name}-drawer`);
       await axe(page, `${name} drawer`);
       const small = await page.locator("button:visible, .button:visible").evaluateAll((all) =>

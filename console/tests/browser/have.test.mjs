@@ -37,8 +37,7 @@ test("a skill is read, and exactly what was read is approved", async () => {
   await skill.getByRole("button", { name: "Read it" }).click();
   await skill.getByText("Write the changelog.").waitFor();
   await looks(page, "skills", true);
-  peer.stdin.write("edit\n"); // what was read is another by now
-  await page.waitForTimeout(200);
+  await answerTo("edit"); // what was read is another by now
   await skill.getByRole("button", { name: "Approve exactly this" }).click();
   await skill.getByText("Tell everybody.").waitFor();
   await skill.getByRole("button", { name: "Approve exactly this" }).click();

@@ -12,8 +12,10 @@ import { chromium } from "playwright-core";
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 /** Long enough for a busy machine, and short enough to say in time what was missed. */
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = Number(process.env.CONSOLE_PATIENCE_MS ?? 20_000);
 const PICTURES = process.env.CONSOLE_PICTURES ?? "";
+/** As on another machine: pages that compute so many times as slowly, a daemon whose messages come so much later, and one that looks at nothing. */
+const [SLOWER, LATER_MS, isBlind] = [Number(process.env.CONSOLE_SLOWER ?? 1), Number(process.env.CONSOLE_LATER_MS ?? 0), process.env.CONSOLE_AXE === "no"];
 const [python, folder] = [process.env.CONSOLE_PYTHON, process.env.CONSOLE_TESTS];
 /** `people.mjs?peer=configured` has a daemon with a configuration that may be changed. */
 const peerWords = new URL(import.meta.url).searchParams.getAll("peer");
@@ -75,11 +77,28 @@ export async function answerTo(line) {
   return (await lines.next()).value;
 }
 
+/** Have the pages of a browser be those of another machine. */
+async function asElsewhere(context) {
+  if (SLOWER > 1) {
+    context.on("page", async (page) => {
+      const client = await context.newCDPSession(page);
+      await client.send("Emulation.setCPUThrottlingRate", { rate: SLOWER });
+    });
+  }
+  if (LATER_MS > 0) {
+    await context.routeWebSocket(/\/ws$/, (socket) => {
+      const server = socket.connectToServer();
+      server.onMessage((message) => setTimeout(() => socket.send(message), LATER_MS));
+    });
+  }
+}
+
 /** A browser of its own, logged in by a ticket; what it must not do is noted. */
 export async function opened(options = {}, { isLoggedIn = true, isAtHome = true, mayBlock = false, isAloud = false, prepare = async () => undefined } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: "en-GB", ...options });
   // What is read aloud is in the page a second time, where a test would find it.
   if (!isAloud) await context.addInitScript(() => location.protocol.startsWith("http") && localStorage.setItem("callboard.aloud", "no"));
+  await asElsewhere(context);
   await prepare(context);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
@@ -105,6 +124,10 @@ export async function opened(options = {}, { isLoggedIn = true, isAtHome = true,
   };
 }
 
+/** Wait until nothing moves any more that moves for a while, as what slides in. */
+export const settled = (page) =>
+  page.evaluate(() => Promise.all(document.getAnimations().filter((each) => each.effect.getComputedTiming().endTime !== Infinity).map((each) => each.finished.catch(() => undefined))));
+
 export const composer = (page) => page.locator("form.composer textarea");
 export async function say(page, text) {
   await composer(page).fill(text);
@@ -119,6 +142,7 @@ const RULES = { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"
 /** What of the rules another theme can break: it has the same elements in other colours. */
 const COLOUR_RULES = { type: "rule", values: ["color-contrast", "link-in-text-block"] };
 export async function axe(page, where, isOtherTheme = false) {
+  if (isBlind) return;
   // Evaluated by the debugger's protocol, which the page's policy does not concern.
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axeSource + ";0");
   const { violations } = await page.evaluate((runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"] }), isOtherTheme ? COLOUR_RULES : RULES);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { KEY, openModelServer } from "./model_server.mjs";
-import { axe, composer, opened, picture, say } from "./people.mjs?peer=configured";
+import { axe, composer, opened, picture, say, settled } from "./people.mjs?peer=configured";
 
 let house;
 before(async () => (house = await openModelServer()));
@@ -64,7 +64,7 @@ test("who comes for the first time sets up a model in three steps, or goes on wi
   await axe(page, "setup 3");
   await page.getByRole("button", { name: "List the files here." }).click();
   await page.waitForFunction(() => document.querySelector("form.composer textarea")?.value === "List the files here.");
-  assert.equal(await page.getByText("No model is set up").count(), 0);
+  await page.getByText("No model is set up").waitFor({ state: "detached" });
   await composer(page).press("Enter");
   await page.getByText("Hello from the house.").waitFor();
   // What it lists can be chosen where somebody writes.
@@ -291,7 +291,7 @@ for (const [name, options] of [
       await page.locator("button.menu").click();
       await page.locator("#drawer summary.way").click();
       await page.locator("#drawer .ways").first().waitFor();
-      await page.waitForTimeout(250); // it slides in
+      await settled(page); // it slides in
       await picture(page, `${name}-ways`);
       await axe(page, `${name} ways`);
       await page.locator("#drawer .ways a").first().click();

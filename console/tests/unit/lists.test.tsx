@@ -134,3 +134,23 @@ it("reads again when the connection is back, and shows the old meanwhile", async
   expect(root().textContent).toBe("2");
   expect(waits()[0]!.params.known).toEqual({ agents: 1, tools: 1 });
 });
+
+it("keeps what somebody chooses while the daemon does something with what was chosen before", async () => {
+  const { choose, chosen, doWithChosen } = await import("../../src/store/sessions");
+  await opened(["agent/list"]);
+  app.sessions.value = ["a", "b"].map((session_id) => ({ session_id, title: "", is_active: false }) as (typeof app.sessions.value)[number]);
+  for (const isMeanwhile of [true, false]) {
+    chosen.value = new Set(["a"]);
+    const done = doWithChosen("restore");
+    await settle();
+    if (isMeanwhile) {
+      chosen.value = new Set();
+      choose("b");
+    }
+    socket.answer(socket.sent.filter((each) => each.method === "session/restore").at(-1)!, { restored: 1 });
+    await settle();
+    socket.answer(socket.sent.filter((each) => each.method === "session/list").at(-1)!, { sessions: app.sessions.value });
+    await done;
+    expect(chosen.value === null ? null : [...chosen.value]).toEqual(isMeanwhile ? ["b"] : null);
+  }
+});

@@ -113,9 +113,9 @@ class NodeAddresses:
         return next(self._next), self._token
 
 
-async def wait_own(data: Path) -> None:
-    """Wait for a daemon on a data folder of this user, for some seconds: another may take its place."""
-    with trio.move_on_after(OWN_SECONDS):  # noqa: ASYNC912  what is there is there at once
+async def wait_own(data: Path, seconds: float) -> None:
+    """Wait for a daemon on a data folder of this user, for so long: another may take its place."""
+    with trio.move_on_after(seconds):  # noqa: ASYNC912  what is there is there at once
         while find_daemon(data) is None:  # noqa: ASYNC110  another process writes the file
             await trio.sleep(OWN_PAUSE_SECONDS)
 

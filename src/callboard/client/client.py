@@ -525,10 +525,10 @@ async def connect_here(
     """Connect to this user's daemon of a data folder, whichever process that is by now, for the block.
 
     A daemon for which `check` raises is none for this client, as long as it is there. The first connection is tried for
-    `first_seconds`. Raises `NotFoundError` when no daemon appears for some seconds, what `check` raises for the first
-    one, and what `connect` does.
+    `first_seconds`. Raises `NotFoundError` when no daemon appears for so long, what `check` raises for the first one, and
+    what `connect` does.
     """
-    await wait_own(data)
+    await wait_own(data, first_seconds)
     place = partial(find_address, None, "", data, check)
     client = Client(place, is_own=True)
     link_of(client).first_seconds = first_seconds

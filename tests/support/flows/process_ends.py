@@ -69,7 +69,7 @@ ENDS = {
     "returns_too_much": End(way="too much", words="returned more than 16777216 bytes"),
     "floods": End(way="flood", status="success"),
     "times_out": End(
-        way="hang", timeout=3, status="timeout", error_type="timeout", words="after 3 s"
+        way="hang", timeout=59, status="timeout", error_type="timeout", words="after 59 s"
     ),
     "cancelled": End(
         way="hang", is_cancelled=True, status="cancelled", error_type="cancelled", words="enough"

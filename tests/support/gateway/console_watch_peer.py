@@ -233,6 +233,7 @@ async def _listen(watched: Watched) -> None:
                     Issuer(web)
                 case "edit":
                     (work / SKILL_PLACE).write_text(f"{SKILL}3. Tell everybody.\n")
+                    _say("edited")
                 case "log":
                     logging.getLogger("callboard.gateway").warning("%s", rest)
                 case "token":

@@ -223,6 +223,13 @@ def asked(params: dict[str, Any], method: str = "elicitation/create") -> Any:
     return found.get("result", found.get("error"))
 
 
+def write_later(path: Path) -> None:
+    """Write a file as soon as there is another one, which has `.go` behind its name."""
+    while not path.with_name(f"{path.name}.go").exists():
+        time.sleep(0.005)
+    path.write_text("late")
+
+
 def call(  # ruff: ignore[complex-structure]  a case for each tool
     name: str, arguments: dict[str, Any], raw: str, ident: object, meta: dict[str, Any]
 ) -> dict[str, Any] | None:
@@ -286,7 +293,7 @@ def call(  # ruff: ignore[complex-structure]  a case for each tool
             except OSError as error:
                 return {**text(str(error)), "isError": True}
         case "later":
-            threading.Timer(0.05, Path(arguments["path"]).write_text, ["late"]).start()
+            threading.Thread(target=write_later, args=[Path(arguments["path"])]).start()
             return text("soon")
         case "roots":
             return text(json.dumps(asked({}, "roots/list")))
