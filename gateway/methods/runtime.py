@@ -169,7 +169,7 @@ async def get_turn(caller: Caller, params: OneTurn) -> TurnRecord:
     """Return the events of a turn with their times: what ran when, and what waited."""
     row = await caller.session(params.session_id)
     store, session_id, turn_id = caller.runtime.store, row.session_id, params.turn_id
-    found = await find_turn(store, row, turn_id)
+    found = await find_turn(store, session_id, turn_id)
     if found is None and turn_id is not None:
         raise NotFoundError(f"{session_id} has no turn {turn_id}")
     if found is None:
@@ -183,8 +183,7 @@ async def get_turn(caller: Caller, params: OneTurn) -> TurnRecord:
             running=(),
             now_ms=now_ms(),
         )
-    start, started = found
-    is_open = started.turn_id in {each.turn_id for each in await store.open_turns(session_id)}
+    start, started, is_open = found
     begin = await inputs_of(store, started, start.seq, session_id)
     events, has_ended, has_more = await page_of_turn(
         store, session_id, started, begin, params.after_seq, texts=params.texts

@@ -27,7 +27,6 @@ from ...runtime.events import (
 )
 from ...runtime.history import Text
 from ...runtime.store.interface import StoreReader
-from ...runtime.store.rows import SessionRow
 from ..feeds.frames import wire_json
 from .pages import PAGE_BYTES
 
@@ -42,29 +41,18 @@ _OF_THE_SESSION = (ApprovalAnswered, QuestionAnswered)
 
 
 async def find_turn(
-    store: StoreReader, session: SessionRow, turn_id: str | None
-) -> tuple[Stored, TurnStarted] | None:
-    """Return the start of a turn, of the latest one without an id; `None` if there is none.
+    store: StoreReader, session_id: str, turn_id: str | None
+) -> tuple[Stored, TurnStarted, bool] | None:
+    """Return the start of a turn, of the latest one without an id, and whether it has no end; `None` if there is none.
 
-    The record is read from its end: what people look at was mostly lately.
+    It costs the same however long the turn and the session are: a long turn is read in many pages.
     """
-    wanted = b"" if turn_id is None else turn_id.encode()
-    before = session.head_seq + 1
-    while before > 1:
-        after = max(before - 1 - STEP_EVENTS, 0)
-        page = await store.event_bytes(
-            session.session_id, after_seq=after, limit=before - 1 - after
-        )
-        for each in reversed(page):
-            raw = bytes(each.event)
-            if b'"turn_started"' not in raw or wanted not in raw:
-                continue
-            [stored] = await store.events(session.session_id, after_seq=each.seq - 1, limit=1)
-            event = stored.event
-            if isinstance(event, TurnStarted) and turn_id in {None, event.turn_id}:
-                return stored, event
-        before = after + 1
-    return None
+    place = await store.turn_start(session_id, turn_id)
+    if place is None:
+        return None
+    [stored] = await store.events(session_id, after_seq=place.seq - 1, limit=1)
+    assert isinstance(stored.event, TurnStarted)
+    return stored, stored.event, place.is_open
 
 
 async def inputs_of(store: StoreReader, started: TurnStarted, seq: int, session_id: str) -> int:

@@ -86,6 +86,7 @@ class StoreReader(ABC):
     approvals = _read(Queries.approvals)
     grants = _read(Queries.grants)
 
+    turn_start = _read(Queries.turn_start)
     open_turns = _read(Queries.open_turns)
     open_inputs = _read(Queries.open_inputs)
     waking_sessions = _read(Queries.waking_sessions)

@@ -320,6 +320,16 @@ update messages set files = told.files from told
 where messages.session = told.session and messages.message_id = told.message_id and messages.is_deleted = 0;
 """
 
+_TURN_STARTS = """
+alter table turns add column started_seq integer;
+with found as materialized (
+  select session, seq, cast(event as text) as text from events
+  where substr(event, 1, 22) = cast('{"type":"turn_started"' as blob) and json_valid(cast(event as text))
+)
+update turns set started_seq = found.seq from found
+where turns.session = found.session and turns.turn_id = found.text ->> '$.turn_id';
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _CACHE_WRITES,
@@ -334,6 +344,7 @@ MIGRATIONS: tuple[str, ...] = (
     _CHECKSUMS,
     _MESSAGES,
     _FILES,
+    _TURN_STARTS,
 )
 """Step N brings a file from version N-1 to N."""
 

@@ -200,7 +200,8 @@ SAVE = (
     " last_event = ?, updated_at_ms = ? where id = ?"
 )
 BEGIN_TURN = (
-    "insert into turns (session, turn_id, started_at_ms) values (?, ?, ?) on conflict do nothing"
+    "insert into turns (session, turn_id, started_at_ms, started_seq) values (?, ?, ?, ?)"
+    " on conflict do nothing"
 )
 END_TURN = (
     "insert into turns (session, turn_id, started_at_ms, ended_at_ms)"
@@ -480,7 +481,7 @@ class Projection:
     def _turn_started(self, event: TurnStarted) -> None:
         self._connection.execute(
             BEGIN_TURN,
-            (self.key, event.turn_id, self.now_ms),
+            (self.key, event.turn_id, self.now_ms, self.head_seq + 1),
         )
         if self._connection.changes():
             self.is_active = 1

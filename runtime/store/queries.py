@@ -42,12 +42,14 @@ from .rows import (
     OpenTurn,
     SessionRow,
     Spending,
+    TurnPlace,
     UsageRow,
 )
-from .tables.inputs import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
+from .tables.inputs import OPEN_CALLS, OPEN_QUESTIONS, SELECT_INPUTS, WAKING
 from .tables.lists import (
     SELECT_FIRST_MESSAGES,
     SELECT_LATEST_MESSAGES,
+    SELECT_TURN_START,
     TREE,
     UNUSED_SESSIONS,
     WAITED_FOR,
@@ -446,6 +448,12 @@ class Queries:
 
     # ── what a crash left, and what waits ────────────────────────────────────────────────────────
 
+    def turn_start(self, session_id: str, turn_id: str | None = None) -> TurnPlace | None:
+        """Return where a turn begins on record, the latest one of the session by default."""
+        where, values = joined(equal({"s.session_id =": session_id, "l.turn_id =": turn_id}))
+        rows = self._rows(SELECT_TURN_START.format(where), values)
+        return TurnPlace(rows[0][0], bool(rows[0][1])) if rows else None
+
     def open_turns(self, session_id: str | None = None) -> list[OpenTurn]:
         """Return the turns without an end: those that a crash left, and suspended ones.
 
@@ -469,19 +477,8 @@ class Queries:
         key, session_id, turn_id, started_at_ms, is_suspended, *parent, is_detached = row
         parent_id, parent_call_id = parent
         keys = (key, turn_id, key, turn_id)
-        calls = (
-            f"{_SELECT_CALLS} where c.session = ? and c.finished_at_ms is null"
-            f" and (c.turn_id = ? and c.status <> 'deferred' or c.call_id in ({LATE_CALLS}))"
-            " order by c.id"
-        )
-        questions = (
-            f"{SELECT_APPROVALS} where a.session = ? and (a.turn_id = ? and a.is_deferred = 0"
-            f" or a.approval_id in ({LATE_QUESTIONS}))"
-            " and not exists (select 1 from tool_calls c where"
-            " c.session = a.session and c.call_id = a.call_id and c.finished_at_ms is not null)"
-            " order by a.id"
-        )
-        open_calls = self._structs(CallRow, calls, keys)
+        questions = f"{SELECT_APPROVALS} {OPEN_QUESTIONS}"
+        open_calls = self._structs(CallRow, f"{_SELECT_CALLS} {OPEN_CALLS}", keys)
         asking = {c.call_id for c in open_calls if c.name == ASK_USER and c.started_at_ms}
         return OpenTurn(
             session_id=session_id,

@@ -266,6 +266,13 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     questions: tuple[AskedQuestion, ...] = ()
 
 
+class TurnPlace(msgspec.Struct, frozen=True):
+    """The `seq` of a turn's start, and whether it has no end."""
+
+    seq: int
+    is_open: bool
+
+
 class SpentCall(msgspec.Struct, frozen=True):
     """The tokens of one model call; `estimate` has those that the provider did not count."""
 

@@ -17,12 +17,15 @@ from callboard.gateway.shared.log_end import MAX_RECORD_CHARS, MAX_RECORDS, LogE
 from callboard.gateway.shared.pages import PAGE_BYTES
 from callboard.gateway.shared.turn_record import MAX_BEGINNING_CHARS, STEP_EVENTS
 from callboard.providers.testing.script import Step, reply
+from callboard.runtime.definitions import CallStatus
 from callboard.runtime.errors import AuthError, NotFoundError
 from callboard.runtime.events import (
     ApprovalAnswered,
     ApprovalAsked,
     CallFinished,
     CallProposed,
+    CallStarted,
+    DurableEvent,
     InputAccepted,
     MessageCompleted,
     PrivateDataRead,
@@ -32,6 +35,8 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import text_of
 from callboard.runtime.redaction import Secret, redactor
+from callboard.runtime.store.queries import Queries
+from callboard.runtime.store.rows import Append
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.turns import TurnRecord
 from support.gateway.daemon_scene import open_client, open_daemon
@@ -166,6 +171,68 @@ async def test_without_texts_their_beginning_is_left_and_a_large_turn_comes_in_p
                     assert len(arguments) == MAX_BEGINNING_CHARS
                 case CallFinished(result=result, full_output=None):
                     assert len(result) <= MAX_BEGINNING_CHARS
+
+
+async def test_what_a_turn_costs_to_read_grows_with_its_length_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[int] = []
+    read = Queries._rows
+
+    def counted(queries: Queries, sql: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
+        found = read(queries, sql, values)
+        rows.append(len(found))
+        return found
+
+    async def cost(calls: int) -> float:
+        """Rows that all pages of a turn read, for each of its events."""
+        async with (
+            open_daemon(callboard.ScriptedModel([])) as daemon,
+            open_client(daemon) as client,
+        ):
+            session_id = (await client.create_session()).session_id
+            store = host_of(daemon.runtime).plan.store
+            whole: list[DurableEvent] = [
+                InputAccepted(input_id="i", text="Go."),
+                TurnStarted(turn_id="t", input_ids=("i",), provider="p", model="m"),
+            ]
+            for at in range(calls):
+                whole += _one_call(f"c{at}")
+            await store.commit([Append(session_id, tuple(whole))])
+            monkeypatch.setattr(Queries, "_rows", counted)
+            rows.clear()
+            seen, page = 0, await client.turn(session_id, "t")
+            while page.has_more:
+                seen += len(page.events)
+                page = await client.turn(session_id, "t", after_seq=page.events[-1].seq)
+            seen += len(page.events)
+            total = sum(rows)
+            # Whoever follows a long turn asks again and again for what is new.
+            rows.clear()
+            await client.turn(session_id, "t", after_seq=page.events[-1].seq)
+            monkeypatch.setattr(Queries, "_rows", read)
+            assert sum(rows) < 10
+            assert seen == len(whole)
+            return total / seen
+
+    short, long = await cost(200), await cost(4000)
+    assert max(short, long) < 1.02
+
+
+def _one_call(call_id: str) -> list[DurableEvent]:
+    return [
+        CallProposed(
+            turn_id="t", message_id="m", call_id=call_id, index=0, name="read_file", arguments="{}"
+        ),
+        CallStarted(turn_id="t", call_id=call_id),
+        CallFinished(
+            turn_id="t",
+            call_id=call_id,
+            name="read_file",
+            status=CallStatus.SUCCESS,
+            result="x" * 200,
+        ),
+    ]
 
 
 async def test_delegated_sessions_of_a_turn_are_named_to_those_who_may_see_them() -> None:

@@ -7,10 +7,11 @@ import pytest
 
 from callboard.runtime.definitions import Attachment, CallStatus
 from callboard.runtime.errors import StorageError
-from callboard.runtime.events import CallFinished, DurableEvent, InputAccepted
+from callboard.runtime.events import CallFinished, DurableEvent, InputAccepted, TurnStarted
 from callboard.runtime.store.codec import encode_event
 from callboard.runtime.store.migrations import APPLICATION_ID, MIGRATIONS, migrate
 from callboard.runtime.store.queries import Queries
+from callboard.runtime.store.rows import TurnPlace
 from callboard.runtime.store.tables.purge import LOOKED_THROUGH, TABLES
 
 _TORN = b'{"type":"input_accepted","input_id":"i9","attachments":[{"media_type"'
@@ -153,6 +154,29 @@ def test_files_beside_messages_of_an_older_format_are_found(connection: apsw.Con
     assert queries.message_file("s1", "i1", 1) == page
     assert queries.message_file("s1", "result:c", 0) == dot
     assert queries.message_file("s1", "i3", 0) is None
+
+
+def test_where_turns_of_an_older_format_begin_is_found(connection: apsw.Connection) -> None:
+    before = next(at for at, step in enumerate(MIGRATIONS) if "column started_seq" in step)
+    migrate(connection, "it", steps=MIGRATIONS[:before])
+    connection.execute(
+        "insert into sessions (id, session_id, title, agent, kind, workspace, message_count,"
+        " last_message_preview, is_active, head_seq, last_event, created_at_ms, updated_at_ms)"
+        " values (1, 's1', '', 'general', 'main', '/work', 0, '', 0, 9, 9, 1, 1)"
+    )
+    for seq, name in ((3, "t1"), (7, "t2")):
+        event = TurnStarted(turn_id=name, input_ids=(), provider="p", model="m")
+        insert = "insert into events (session, seq, at_ms, event) values (1, ?, 1, ?)"
+        connection.execute(insert, (seq, encode_event(event)[1]))
+        connection.execute(
+            "insert into turns (session, turn_id, started_at_ms, ended_at_ms) values (1, ?, 1, ?)",
+            (name, 2 if name == "t1" else None),
+        )
+    migrate(connection, "it")
+    queries = Queries(connection, "it")
+    assert queries.turn_start("s1", "t1") == TurnPlace(3, is_open=False)
+    assert queries.turn_start("s1", "t2") == queries.turn_start("s1") == TurnPlace(7, is_open=True)
+    assert queries.turn_start("s1", "t3") is None
 
 
 def test_every_table_that_refers_to_a_session_is_purged(connection: apsw.Connection) -> None:

@@ -47,7 +47,7 @@ from callboard.runtime.store.postgres.connection import PostgresConnection
 from callboard.runtime.store.postgres.dialect import OWN
 from callboard.runtime.store.postgres.store import open_postgres_reader, open_postgres_store
 from callboard.runtime.store.postgres.trouble import DatabaseLost, trouble
-from callboard.runtime.store.rows import Append, Refusal
+from callboard.runtime.store.rows import Append, Refusal, TurnPlace
 from callboard.runtime.store.tables.connection import SqlConnection
 from support.postgres.databases import (
     administrator,
@@ -479,7 +479,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(url: str) -> None:
         assert found.steps == len(schema.MIGRATIONS)
 
 
-async def test_files_beside_messages_of_an_older_format_are_found(url: str) -> None:
+async def test_files_and_starts_of_turns_of_an_older_format_are_found(url: str) -> None:
     dot, page = Attachment("image/png", b"1234", "dot.png"), Attachment("application/pdf", b"12345")
     result = msgspec.structs.replace(done(), attachments=(dot,))
     async with opened(url) as store:
@@ -492,13 +492,14 @@ async def test_files_beside_messages_of_an_older_format_are_found(url: str) -> N
         present = await store.messages("s1")
     with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor) as connection:
         connection.execute("alter table messages drop column files")
-        before = schema.MIGRATIONS.index(schema.FILES)
-        connection.execute("update callboard set version = $1", (before,))
-        assert schema.migrate(connection, "it") == (before, len(schema.MIGRATIONS))
+        connection.execute("alter table turns drop column started_seq")
+        for step in (schema.FILES, schema.TURN_STARTS):
+            connection.execute(step)
     async with opened(url) as store:
         assert await store.messages("s1") == present
         assert [len(row.files) for row in present] == [2, 0, 0, 0, 1]
         assert await store.message_file("s1", "i1", 1) == page
+        assert await store.turn_start("s1") == TurnPlace(4, is_open=True)
 
 
 # ── what errors say ──────────────────────────────────────────────────────────────────────────────

@@ -418,7 +418,9 @@ async def test_events_of_an_older_format_are_read_as_they_are(tmp_path: Path) ->
     await store.aclose()
     with closing(apsw.Connection(str(tmp_path / "callboard.db"))) as connection:
         connection.execute("alter table events drop column checksum; drop index messages_deleted")
-        connection.execute("drop index messages_with_files")
+        connection.execute(
+            "drop index messages_with_files; alter table turns drop column started_seq"
+        )
         for column in ("stop_reason", "cached_tokens", "cache_write_tokens", "is_deleted", "files"):
             connection.execute(f"alter table messages drop column {column}")
         connection.execute("alter table sessions drop column forked_from")

@@ -93,6 +93,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"before": "a1", "within": FEW, "limit": 1},
     ],
     "grants": [{}, {"include_ended": True, "limit": 1}, {"grant_id": "g1", "include_ended": True}],
+    "turn_start": [{"session_id": "s1"}, {"session_id": "s1", "turn_id": "t"}],
     "open_turns": [{}, {"session_id": "s1"}],
     "open_inputs": [{"session_id": "s1"}],
     "waking_sessions": [{}],

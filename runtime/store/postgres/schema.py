@@ -353,6 +353,16 @@ create table node_keys (node_id text primary key, term bigint not null, key text
 """
 """The key of each node's present term, by which other nodes know it: `runtime.cluster.tickets`."""
 
+TURN_STARTS = """
+alter table turns add column started_seq bigint;
+with found as materialized (
+  select session, seq, event from events where substr(event, 1, 22) = '{"type":"turn_started"'::bytea
+)
+update turns set started_seq = found.seq from found where turns.session = found.session
+  and turns.turn_id = replace(convert_from(found.event, 'UTF8'), '\\u0000', '\\ufffd')::json ->> 'turn_id';
+"""
+"""Where turns begin on record."""
+
 MIGRATIONS: tuple[str, ...] = (
     _first(),
     _TEXT_COLUMN.sub(_COLLATED, CLUSTER),
@@ -360,6 +370,7 @@ MIGRATIONS: tuple[str, ...] = (
     _TEXT_COLUMN.sub(_COLLATED, TOKENS),
     FILES,
     _TEXT_COLUMN.sub(_COLLATED, NODE_KEYS),
+    TURN_STARTS,
 )
 """Step N brings a database from version N-1 to N."""
 

@@ -29,6 +29,19 @@ LATE_QUESTIONS = (
     " where i.session = ? and i.turn_id = ? and i.approval_id is not null"
 )
 
+OPEN_CALLS = (
+    "where c.session = ? and c.finished_at_ms is null"
+    f" and (c.turn_id = ? and c.status <> 'deferred' or c.call_id in ({LATE_CALLS})) order by c.id"
+)
+"""The calls of a turn that have no result, those that were deferred to it among them."""
+
+OPEN_QUESTIONS = (
+    "where a.session = ? and (a.turn_id = ? and a.is_deferred = 0"
+    f" or a.approval_id in ({LATE_QUESTIONS})) and not exists (select 1 from tool_calls c where"
+    " c.session = a.session and c.call_id = a.call_id and c.finished_at_ms is not null) order by a.id"
+)
+"""The questions about them."""
+
 WAKING = """
 select s.session_id from inputs i join sessions s on s.id = i.session
 where (i.source <> 'person' or i.turn_id is null) and s.deleted_at_ms is null and not exists (

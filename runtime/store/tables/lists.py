@@ -55,6 +55,11 @@ WAITED_FOR = (
 )
 """The calls of a session that wait for a session below it, of all sessions there or of suspended ones."""
 
+SELECT_TURN_START = (
+    "select t.started_seq, t.ended_at_ms is null from turns t where t.id = (select max(l.id)"
+    " from turns l join sessions s on s.id = l.session where l.started_seq is not null and {})"
+)
+
 UNUSED_SESSIONS = (
     "where is_active = 0 and deleted_at_ms is null and parent_id is null"
     " and updated_at_ms < ?1 and updated_at_ms >= ?2 and (updated_at_ms > ?2 or id > coalesce("
