@@ -80,6 +80,7 @@ class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
         metadata: What the program wants to find again beside the answer; nothing reads it here.
         asks: Whether the program answers questions about calls of the agent's tools.
         must_call: The one of its tools that the turn's first answer calls, `*` for any of them; empty when the model decides.
+        allowed: Those of its tools, by name, that the turn's model is offered; `None` for all.
     """
 
     instructions: str = ""
@@ -87,6 +88,7 @@ class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata: dict[str, str] = {}
     asks: bool = False
     must_call: str = ""
+    allowed: tuple[str, ...] | None = None
 
 
 NO_CLIENT = ClientContext()

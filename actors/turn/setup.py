@@ -251,13 +251,17 @@ def told(prompt: str, said: str) -> str:
 def _client_tools(
     options: InputOptions | None, own: tuple[ToolDefinition, ...]
 ) -> tuple[ToolDefinition, ...]:
-    """Return the tools of the client, without those that have the name of one of the agent's."""
+    """Return the tools of the client that are wanted, without those that have the name of one of the agent's."""
     if options is None or not options.client.tools:
         return ()
     from ...tools.client_tool import definition_of  # here: most turns have none
 
-    taken = {each.name for each in own}
-    return tuple(definition_of(each) for each in options.client.tools if each.name not in taken)
+    taken, allowed = {each.name for each in own}, options.client.allowed
+    return tuple(
+        definition_of(each)
+        for each in options.client.tools
+        if each.name not in taken and (allowed is None or each.name in allowed)
+    )
 
 
 def _without_people(above: Ancestor) -> Ancestor:

@@ -37,6 +37,9 @@ nobody else has a turn: of 30,000, it took 80 ms."""
 MAX_METADATA = 16
 """Pairs of metadata, as many as OpenAI takes."""
 
+SERVER = "callboard"
+"""The label of the server whose tools are the agent's."""
+
 EFFORTS = {
     "none": ThinkingEffort.OFF,
     "minimal": ThinkingEffort.LOW,
@@ -191,9 +194,9 @@ class CommonRequest(msgspec.Struct, kw_only=True):
         """Return the client's tools, unless it wants none of them called; raise `ApiProblem`."""
         return () if is_word(self.tool_choice, "none") else given_tools(tools)
 
-    def must_call(self, tools: Iterable[GivenTool]) -> str:
-        """Return the tool among the client's that is to be called, as in `ClientContext`; raise `ApiProblem`."""
-        return forced_tool(self.tool_choice, {each.name for each in tools})
+    def wanted_calls(self, tools: Iterable[GivenTool]) -> WantedCalls:
+        """Return what it says of calls of the client's tools; raise `ApiProblem`."""
+        return wanted_calls(self.tool_choice, {each.name for each in tools})
 
 
 class ChatRequest(CommonRequest, kw_only=True):
@@ -305,16 +308,22 @@ def read_chat(body: bytes) -> tuple[ChatStyle, TurnOptions, ClientContext, ChatI
     said = conversation_of(decoded_items(request.messages, Message, "messages"))  # type: ignore[arg-type]
     form, wants = request.response_format, request.stream_options
     tools = request.client_tools
-    must_call = request.must_call(tools)
+    calls = request.wanted_calls(tools)
     style = ChatStyle(
         model=request.model,
         stream=bool(request.stream),
         has_form=form is not None and form.type != "text",
         wants_usage=wants is not None and bool(wants.include_usage),
-        wants_call=must_call not in ("", ANY_TOOL),
+        wants_call=calls.must_call not in ("", ANY_TOOL),
         ignored=request.ignored,
     )
-    client = ClientContext(said.instructions, tools, request.metadata or {}, must_call=must_call)
+    client = ClientContext(
+        said.instructions,
+        tools,
+        request.metadata or {},
+        must_call=calls.must_call,
+        allowed=calls.allowed,
+    )
     return style, request.options, client, said
 
 
@@ -436,33 +445,97 @@ def effort_of(word: str | None, param: str) -> ThinkingEffort | None:
     return EFFORTS[word]
 
 
-class ChosenTool(msgspec.Struct):
-    """The tool that a request wants called; a response's says its name without a function around it."""
+class WantedCalls(msgspec.Struct, frozen=True):
+    """What a request says of calls of the client's tools, as in `ClientContext`."""
 
-    type: Literal["function"]
+    must_call: str = ""
+    allowed: tuple[str, ...] | None = None
+
+
+class _Named(msgspec.Struct):
     name: str = ""
     function: CalledFunction | None = None
 
+    @property
+    def its_name(self) -> str:
+        """The name, which a chat has in a function around it."""
+        return self.name if self.function is None else self.function.name
 
-_CHOSEN_TOOL = msgspec.json.Decoder(ChosenTool)
+
+class NamedTool(_Named):
+    """A tool among those that may be called."""
+
+    type: str = "function"
+    server_label: str = ""
 
 
-def forced_tool(choice: msgspec.Raw, names: Collection[str]) -> str:
-    """Return the one of these tools that a choice wants called, `*` for any, or nothing; raise `ApiProblem`."""
+class AllowedTools(msgspec.Struct):
+    """The tools that may be called, and whether one must be."""
+
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[NamedTool], msgspec.Meta(max_length=MAX_CLIENT_TOOLS)]
+
+
+class ChosenTool(_Named, tag_field="type", tag="function"):
+    """The tool that a request wants called."""
+
+
+class AllowedForChat(msgspec.Struct, tag_field="type", tag="allowed_tools"):
+    """The tools that may be called, as a chat wraps them."""
+
+    allowed_tools: AllowedTools
+
+
+class AllowedForResponse(AllowedTools, tag_field="type", tag="allowed_tools"):
+    """The tools that may be called, as a response has them."""
+
+
+_CHAT_CHOICE = msgspec.json.Decoder(ChosenTool | AllowedForChat)
+_RESPONSE_CHOICE = msgspec.json.Decoder(ChosenTool | AllowedForResponse)
+
+
+def wanted_calls(choice: msgspec.Raw, names: Collection[str]) -> WantedCalls:
+    """Return what a choice says of these tools; raise `ApiProblem`."""
     if not is_given(choice) or is_word(choice, "auto") or is_word(choice, "none"):
-        return ""
+        return WantedCalls()
     if is_word(choice, "required"):
-        if not names:
-            raise ApiProblem(
-                "there are no tools to call: give some, or leave it out", "tool_choice"
-            )
-        return ANY_TOOL
-    try:
-        chosen = _CHOSEN_TOOL.decode(choice)
-    except msgspec.MsgspecError:
-        why = "it is auto, none, required, or the function of one of your tools"
-        raise ApiProblem(why, "tool_choice") from None
-    name = chosen.name if chosen.function is None else chosen.function.name
+        return WantedCalls(_any_of(names))
+    chosen = _chosen(choice)
+    if isinstance(chosen, ChosenTool):
+        return WantedCalls(_one_of(names, chosen.its_name))
+    allowed = tuple(
+        _one_of(names, each.its_name) for each in chosen.tools if not _is_of_agent(each)
+    )
+    return WantedCalls(_any_of(allowed) if chosen.mode == "required" else "", allowed)
+
+
+def _chosen(choice: msgspec.Raw) -> ChosenTool | AllowedTools:
+    for decoder in (_CHAT_CHOICE, _RESPONSE_CHOICE):
+        try:
+            found = decoder.decode(choice)
+        except msgspec.MsgspecError:
+            continue
+        return found.allowed_tools if isinstance(found, AllowedForChat) else found
+    why = "it is auto, none, required, the function of one of your tools, or allowed_tools with a mode and tools"
+    raise ApiProblem(why, "tool_choice")
+
+
+def _is_of_agent(tool: NamedTool) -> bool:
+    """Whether it means callboard's own tools, which are the agent's matter; raise `ApiProblem` for tools that can't be had."""
+    if tool.type == "function":
+        return False
+    if tool.type == "mcp" and tool.server_label == SERVER:
+        return True
+    raise ApiProblem(f"tools of the type {tool.type!r:.50} can't be had here", "tool_choice")
+
+
+def _any_of(names: Collection[str]) -> str:
+    if not names:
+        raise ApiProblem("there are no tools to call: give some, or leave it out", "tool_choice")
+    return ANY_TOOL
+
+
+def _one_of(names: Collection[str], name: str) -> str:
     if name not in names:
         raise ApiProblem(f"none of your tools is named {name!r:.100}", "tool_choice")
     return name

@@ -203,6 +203,13 @@ class ChosenFunction(msgspec.Struct, tag_field="type", tag="function"):
     name: str
 
 
+class AllowedFunctions(msgspec.Struct, tag_field="type", tag="allowed_tools"):
+    """Those of the client's tools that the model may call, or must call one of."""
+
+    mode: str
+    tools: list[ChosenFunction]
+
+
 class ResponseBody(msgspec.Struct, kw_only=True):
     """A response, with every field that Open Responses wants; what nothing was said of is as OpenAI has it then."""
 
@@ -223,7 +230,7 @@ class ResponseBody(msgspec.Struct, kw_only=True):
     store: bool = True
     object: str = "response"
     parallel_tool_calls: bool = True
-    tool_choice: str | ChosenFunction = "auto"
+    tool_choice: str | ChosenFunction | AllowedFunctions = "auto"
     temperature: float = 1.0
     top_p: float = 1.0
     presence_penalty: float = 0.0

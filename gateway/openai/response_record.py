@@ -26,6 +26,7 @@ from .chat_request import ANY_OBJECT
 from .problems import ApiProblem
 from .response_fold import ResponseFold
 from .response_items import (
+    AllowedFunctions,
     AnswerText,
     ApprovalResponseItem,
     ChosenFunction,
@@ -289,7 +290,7 @@ def body_of(
             FunctionOfClient(each.name, msgspec.Raw(each.parameters.encode()), each.description)
             for each in client.tools
         ],
-        tool_choice=_choice(client.must_call),
+        tool_choice=_choice(client),
         instructions=client.instructions or None,
         metadata=client.metadata,
         temperature=1.0 if temperature is None else temperature,
@@ -309,7 +310,11 @@ def _reasoning(effort: ThinkingEffort | None) -> ReasoningOptions | None:
     )
 
 
-def _choice(must_call: str) -> str | ChosenFunction:
+def _choice(client: ClientContext) -> str | ChosenFunction | AllowedFunctions:
+    must_call = client.must_call
+    if client.allowed is not None:
+        functions = [ChosenFunction(each) for each in client.allowed]
+        return AllowedFunctions("required" if must_call else "auto", functions)
     if must_call in ("", ANY_TOOL):
         return "required" if must_call else "auto"
     return ChosenFunction(must_call)

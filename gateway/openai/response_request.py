@@ -16,6 +16,7 @@ from .asked import WantedTurn
 from .chat_request import (
     ANY_OBJECT,
     MAX_MESSAGES,
+    SERVER,
     CommonRequest,
     effort_of,
     is_word,
@@ -219,10 +220,6 @@ class ResponseStyle(msgspec.Struct, frozen=True, kw_only=True):
     ignored: list[str]
 
 
-SERVER = "callboard"
-"""The label of the server whose tools are the agent's."""
-
-
 def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
     """Return what a request asks for, of which nothing refers to its body. Raise `ApiProblem`.
 
@@ -238,6 +235,7 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
     approvals: dict[str, ApprovalAnswer] = {}
     names: dict[str, str] = {}
     tools = request.client_tools
+    calls = request.wanted_calls(tools)
     last_answer = -1
     for number, item in enumerate(items):
         param = f"input[{number}]"
@@ -296,7 +294,8 @@ def asked_of(request: ResponseRequest, session_id: str, by: str) -> WantedTurn:
             tools,
             request.metadata or {},
             request.wants_approvals,
-            request.must_call(tools),
+            calls.must_call,
+            calls.allowed,
         ),
         session_id=session_id,
         budget=request.budget,

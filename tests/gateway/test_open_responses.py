@@ -175,6 +175,34 @@ async def test_no_more_calls_are_made_than_a_response_may_have() -> None:
     assert none.status == 400
 
 
+async def test_a_model_is_offered_the_tools_that_are_allowed() -> None:
+    """Of the client's; the record has them, so that the response says the same again."""
+    named = {"type": "function", "name": "get_weather"}
+    time = WEATHER | {"name": "get_time"}
+    model = callboard.ScriptedModel([reply("Rain."), CALL, reply("None."), reply("Noon.")])
+    async with open_daemon(model, configured=PLAIN) as daemon:
+        for mode, tools in (("auto", [named]), ("required", [named]), ("auto", [])):
+            choice = {"type": "allowed_tools", "mode": mode, "tools": tools}
+            given = await ask(daemon, tools=[WEATHER, time], tool_choice=choice)
+            found = response_of(given)
+            kept = await read(daemon, found.id)
+            assert msgspec.to_builtins(found.tool_choice) == choice
+            assert found.tool_choice == kept.tool_choice
+            assert [each.name for each in found.tools] == ["get_weather", "get_time"]
+        own = {"type": "mcp", "server_label": "callboard"}
+        choice = {"type": "allowed_tools", "mode": "auto", "tools": [own, named]}
+        await ask(daemon, tools=[WEATHER, time], tool_choice=choice)
+    asked = [([each.name for each in it.tools], str(it.tool_choice)) for it in model.requests]
+    clients = [({"get_weather", "get_time"} & {*names}, choice) for names, choice in asked]
+    assert clients == [
+        ({"get_weather"}, "auto"),
+        ({"get_weather"}, "required"),
+        (set(), "auto"),
+        ({"get_weather"}, "auto"),
+    ]
+    assert ["read_file" in names for names, _ in asked] == [True, False, True, True]
+
+
 async def test_a_response_begins_with_the_call_that_is_wanted() -> None:
     """The model is free again once it has called, and where nothing is said of it."""
     named = {"type": "function", "name": "get_weather"}

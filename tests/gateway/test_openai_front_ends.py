@@ -277,6 +277,27 @@ async def test_a_front_end_has_a_title_by_a_call() -> None:
     assert [each.forced_tool for each in model.requests] == ["extract", "extract"]
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+async def test_a_front_end_says_which_of_its_tools_may_be_called(mode: str) -> None:
+    other = {"type": "function", "function": WEATHER["function"] | {"name": "tool_get_time_post"}}
+    named = {"type": "function", "function": {"name": "tool_get_weather_post"}}
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [named]}}
+    body = {
+        "messages": [{"role": "user", "content": "Does it rain?"}],
+        "tools": [WEATHER, other],
+        "tool_choice": allowed,
+    }
+    model = callboard.ScriptedModel([reply("No.")])
+    async with open_daemon(model) as daemon:
+        answer = await ask(daemon, body, OPEN_WEB_UI)
+    assert answer.status == 200, answer.body
+    [asked] = model.requests
+    names = {each.name for each in asked.tools}
+    assert "tool_get_weather_post" in names
+    assert "tool_get_time_post" not in names
+    assert asked.tool_choice == mode
+
+
 @pytest.mark.parametrize("headers", [OPEN_WEB_UI, LIBRE_CHAT], ids=["Open WebUI", "LibreChat"])
 async def test_a_front_end_lists_models(headers: dict[str, Any]) -> None:
     async with open_daemon(callboard.ScriptedModel([])) as daemon:

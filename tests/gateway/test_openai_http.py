@@ -129,6 +129,39 @@ REFUSED: dict[str, tuple[dict[str, Any], str | None]] = {
         {"tools": [TOOL], "tool_choice": {"type": "allowed_tools"}},
         "tool_choice",
     ),
+    "a choice among tools of others": (
+        {
+            "tools": [TOOL],
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{"type": "web_search"}]},
+            },
+        },
+        "tool_choice",
+    ),
+    "a choice among tools that are not there": (
+        {
+            "tools": [TOOL],
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {
+                    "mode": "auto",
+                    "tools": [{"type": "function", "function": {"name": "read_file"}}],
+                },
+            },
+        },
+        "tool_choice",
+    ),
+    "a call of none of no tools": (
+        {
+            "tools": [TOOL],
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "required", "tools": []},
+            },
+        },
+        "tool_choice",
+    ),
     "a choice by another word": ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
     "too hot": ({"temperature": 9}, "temperature"),
     "no effort": ({"reasoning_effort": "huge"}, "reasoning_effort"),

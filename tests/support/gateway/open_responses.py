@@ -97,6 +97,11 @@ class ChosenFunction(msgspec.Struct, tag_field="type", tag="function"):
     name: str
 
 
+class AllowedFunctions(msgspec.Struct, tag_field="type", tag="allowed_tools"):
+    mode: Literal["none", "auto", "required"]
+    tools: list[ChosenFunction]
+
+
 class Response(msgspec.Struct, tag_field="object", tag="response"):
     """All of these are there; which may be null is told by their types."""
 
@@ -111,7 +116,7 @@ class Response(msgspec.Struct, tag_field="object", tag="response"):
     output: list[Item]
     error: Error | None
     tools: list[FunctionTool]
-    tool_choice: Literal["auto", "none", "required"] | ChosenFunction
+    tool_choice: Literal["auto", "none", "required"] | ChosenFunction | AllowedFunctions
     truncation: Literal["auto", "disabled"]
     parallel_tool_calls: bool
     text: TextField
