@@ -105,6 +105,8 @@ class TurnOptions(
         policy: The preset.
         calls: Calls of tools that its turn makes side by side, as if a model had asked for them. No model
             is asked in that turn.
+        compact: The turn answers nothing: its model sums up the conversation so far, and reads the summary in the place
+            of that from then on. The text of the input may say behind `/compact` what matters.
         tools: Those of the agent's tools that the turn has; `()` is none.
         timeout_seconds: How long the turn may take, waiting for people included.
         answer_schema: The text of a JSON Schema, of type object, that the final answer must fit.
@@ -125,6 +127,7 @@ class TurnOptions(
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
     policy: Preset | None = None
     calls: Annotated[tuple[GivenCall, ...], msgspec.Meta(max_length=MAX_GIVEN_CALLS)] = ()
+    compact: bool = False
     tools: Annotated[tuple[ToolName, ...], msgspec.Meta(max_length=MAX_TOOLS)] | None = None
     timeout_seconds: Annotated[float, msgspec.Meta(ge=0.001, le=MAX_AMOUNT)] | None = None
     answer_schema: Annotated[str, msgspec.Meta(max_length=MAX_SCHEMA_CHARS)] | None = None
@@ -159,7 +162,9 @@ class TurnOptions(
     @property
     def inherited(self) -> TurnOptions:
         """The options for what the turn leaves to others: sessions below it, and late results."""
-        return msgspec.structs.replace(self, answer_schema=None, timeout_seconds=None, calls=())
+        return msgspec.structs.replace(
+            self, answer_schema=None, timeout_seconds=None, calls=(), compact=False
+        )
 
     def _tools_of(self, agent: Agent) -> tuple[str, ...] | None:
         if self.tools is None or agent.tools is None:
@@ -181,6 +186,7 @@ class TurnKeywords(TypedDict, total=False):
     temperature: float | None
     max_output_tokens: int | None
     policy: Preset | PresetWord | None
+    compact: bool
     tools: Sequence[str] | None
     timeout_seconds: float | None
     unattended: Unattended | None

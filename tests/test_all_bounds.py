@@ -338,6 +338,7 @@ ALONE: dict[str, str] = {
         cli/acp/calls: MAX_DIFF_BYTES MAX_SHOWN_CHARS
         cli/acp/content: MAX_FILE_BYTES
         cli/acp/options: MAX_MODELS
+        cli/acp/slash: MAX_LIKE
         cli/approvals/answers: MAX_ALSO_WAITING MAX_DEPTH
         cli/approvals/list: MAX_ARGUMENT_CHARS MAX_LISTED
         cli/ask/dialogue: KEY_ROWS
@@ -543,7 +544,7 @@ ALONE: dict[str, str] = {
         tools/mcp/questions: MAX_FORM_BYTES MAX_MESSAGE_CHARS MAX_OPTIONS MAX_QUESTIONS MAX_TEXT_CHARS MAX_URL_CHARS
         runtime/event_types/form: MAX_FIELDS MAX_VALUE_CHARACTERS
         tools/mcp/result: MAX_FILES MAX_PARTS MAX_PROMPT_TEXT MAX_ROWS MAX_ROW_CHARS
-        tools/mcp/tool: MAX_URI_CHARS
+        tools/mcp/tool: MAX_CODE MAX_URI_CHARS
         tools/mcp/connection: MAX_FOLLOWED MAX_RESOURCES
         tools/mcp/servers: MAX_VALUE MAX_VALUES
         tools/mcp/tool: MAX_PROGRESS_CHARS
@@ -580,7 +581,7 @@ ALONE: dict[str, str] = {
         actors/calls/outcome: MIN_TEXT_BYTES _ARTIFACT_CHARS _NOTE_BYTES
         actors/conversation/inputs: MAX_SOURCE_CHARACTERS
         actors/model/answer: MAX_ID_CHARS MAX_NAME_CHARS MAX_PARTS
-        actors/model/compaction: ATTACHMENT_CHARS MAX_SUMMARY_CHARS
+        actors/model/compaction: ATTACHMENT_CHARS MAX_SUMMARY_CHARS MAX_WISH_CHARS
         actors/permissions/asking: MAX_NAME_CHARACTERS _RESULT_BYTES
         actors/permissions/record: MAX_FOLLOWERS
         actors/permissions/resolution: MAX_DEFERRED

@@ -26,6 +26,8 @@ from ...runtime.history import (
 
 KEPT_SHARE = 0.5
 """The most of a history that stays; half leaves room for as much again."""
+KEPT_SHARE_ON_DEMAND = 0.1
+"""The same where a person asks for it, who wants room."""
 LEAST_GONE_SHARE = 0.1
 """The least of a history that must go: for less, a summary costs more than it gives."""
 MAX_SUMMARY_CHARS = 20_000
@@ -72,19 +74,25 @@ INSTRUCTION = (
 )
 
 
-def count_to_go(rounds: Sequence[Round], finished: int, held: Sequence[Input] = ()) -> int:
+def count_to_go(
+    rounds: Sequence[Round],
+    finished: int,
+    held: Sequence[Input] = (),
+    kept_share: float = KEPT_SHARE,
+) -> int:
     """Return how many of the oldest rounds a summary should replace; 0 when that would not help.
 
     Args:
         rounds: The whole history.
         finished: How many of the rounds are finished; the others stay.
         held: Inputs of the running turn, which stay even where their round goes.
+        kept_share: The most of it that stays.
     """
     sizes = [sum(map(_size, each.items)) for each in rounds]
     total = sum(sizes)
     kept = sum(sizes[finished:])
     count = finished
-    while count and kept + sizes[count - 1] <= total * KEPT_SHARE:
+    while count and kept + sizes[count - 1] <= total * kept_share:
         count -= 1
         kept += sizes[count]
     gone = total - kept - sum(map(_size, held_inputs(rounds[:count], held)))
@@ -98,13 +106,19 @@ def held_inputs(rounds: Sequence[Round], held: Sequence[Input]) -> list[Input]:
     return [item for item in items if isinstance(item, Input) and id(item) in names]
 
 
-def summary_request(rounds: Sequence[Round], target: ModelTarget, max_chars: int) -> ModelRequest:
-    """Return the request for a summary of these rounds, in at most so many characters."""
+WISH = "\n\nThe person has asked for the notes now, and says what matters in them: {wish}"
+MAX_WISH_CHARS = 2_000
+
+
+def summary_request(
+    rounds: Sequence[Round], target: ModelTarget, max_chars: int, wish: str = ""
+) -> ModelRequest:
+    """Return the request for a summary of these rounds, in at most so many characters; `wish` is the person's."""
     record = _record(rounds, max_chars)
     return ModelRequest(
         model=target.model,
         provider=target.provider,
-        system=INSTRUCTION,
+        system=INSTRUCTION + (WISH.format(wish=_cut(wish, MAX_WISH_CHARS, 0)) if wish else ""),
         rounds=(Round([Input(f"<record>\n{record}\n</record>")]),),
         # No limit of tokens: reasoning counts too, and would leave nothing for the notes.
     )

@@ -11,8 +11,9 @@ computed from what is on record and stored under a shield, after every task of t
 could not be cleaned up in time is named in it (`unreaped`).
 
 Begin with `turn`, from `run` to `_converse`. `model_caller` gets one whole answer: retries, the next
-model, a shorter history, each attempt charged. `setup` decides the agent, models and tools of a turn,
-and says what a turn needs of its host (a session, or a replay).
+model, a shorter history, each attempt charged. `without_answer` has turns that make calls which a program
+gave, or sum the conversation up. `setup` decides the agent, models and tools of a turn, and says what a turn
+needs of its host (a session, or a replay).
 Comes in: an input and its options; stream batches from the model stream; committed events.
 Goes out: `StartModelCall`, `RunCalls`; events through its host; batches and progress to listeners.
 Owns: one cancel scope, one budget, and the answer that is under way.

@@ -46,7 +46,14 @@ from ..model.answer import (
     tokens_of_bytes,
 )
 from ..model.choice import Backoff
-from ..model.compaction import LEFT_OUT, RECORD_CHARS, count_to_go, summary_of, summary_request
+from ..model.compaction import (
+    KEPT_SHARE_ON_DEMAND,
+    LEFT_OUT,
+    RECORD_CHARS,
+    count_to_go,
+    summary_of,
+    summary_request,
+)
 from ..model.stream import MAX_WAITING_BATCHES, StartModelCall
 from .setup import TurnHost, TurnSetup
 
@@ -348,6 +355,40 @@ class ModelCaller:
             self._remarks = [LATEST_TOO_LONG]
         return count
 
+    async def sum_up(self, wish: str) -> int | StreamError:
+        """Have a summary in the place of nearly all that was said, and return of how many rounds; 0 if there are none.
+
+        A model that fails is followed by the agent's next one, as for an answer.
+
+        Args:
+            wish: What a person says that matters in it.
+        """
+        conversation = self._host.conversation
+        count = count_to_go(
+            conversation.rounds,
+            conversation.finished_rounds,
+            conversation.asked,
+            KEPT_SHARE_ON_DEMAND,
+        )
+        while count:
+            await self._pass_over_unpriced()
+            answer = await self._summary(conversation.rounds[:count], wish)
+            summary = summary_of(answer.parts())
+            if not (why := _why_no_summary(answer, summary)):
+                self._health.worked(self.target.provider)
+                await self._compacted(count, summary, answer.taken)
+                break
+            error = answer.error
+            if error is None:
+                if not answer.taken.is_nothing:
+                    await self._host.append(self.charged(answer.taken))
+                return StreamError(error_type="provider", message=f"There is no summary: {why}")
+            await self._note_failure(error)
+            if not self._choice.take_next():
+                return error
+            await self._switched(error.message, error.error_type)
+        return count
+
     async def _compacted(
         self, rounds: int, summary: str, taken: TokenCount, why_left_out: str = ""
     ) -> None:
@@ -365,15 +406,15 @@ class ModelCaller:
         )
         self._has_compacted = True
 
-    async def _summary(self, rounds: Sequence[Round]) -> AnswerBuilder:
+    async def _summary(self, rounds: Sequence[Round], wish: str = "") -> AnswerBuilder:
         """Return the answer with a summary; of less text, where the model can't read as much."""
         *longer, shortest = self._record_chars or RECORD_CHARS[-1:]
         for max_chars in longer:
-            request = partial(summary_request, rounds, max_chars=max_chars)
+            request = partial(summary_request, rounds, max_chars=max_chars, wish=wish)
             answer = await self._attempted(request, is_shown=False)
             if answer.error is None or answer.error.error_type != ContextOverflow.type:
                 return answer
-        request = partial(summary_request, rounds, max_chars=shortest)
+        request = partial(summary_request, rounds, max_chars=shortest, wish=wish)
         return await self._attempted(request, is_shown=False)
 
     # ── one call ─────────────────────────────────────────────────────────────────────────────────

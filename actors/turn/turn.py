@@ -53,6 +53,13 @@ from ..calls.outcome import failure_outcome
 from ..model.answer import AnswerBuilder, TokenCount
 from .model_caller import ModelCaller, wait_gone
 from .setup import TurnHost, TurnSetup, told
+from .without_answer import (
+    compacts,
+    given_calls,
+    message_of_calls,
+    message_of_summary,
+    wish_of,
+)
 
 if TYPE_CHECKING:
     from .structured import AnswerForm
@@ -213,8 +220,8 @@ class Turn:
             self._form = AnswerForm(schema, self._setup.answer_type, self._setup.tools)
         if self._asked is not None and (ended := await self._go_on(self._asked)):
             return [ended]
-        if calls := self._given_calls():
-            return [await self._make_calls(calls) or self._ended("answered")]
+        if (last := await self._without_answer()) is not None:
+            return last
         while True:
             # An input may be cancelled while it waits: then no model is asked.
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -238,30 +245,21 @@ class Turn:
             elif ended := await self._run_calls(message, calls, proposed):
                 return [ended]
 
-    def _given_calls(self) -> tuple[Call, ...]:
-        """Return the calls that the input brings, by ids that follow from it: a replay has the same."""
-        options = self._host.conversation.options.turn
-        taken, calls = self._host.conversation.call_ids, list[Call]()
-        for number, given in enumerate(options.options.calls if options is not None else (), 1):
-            call_id = f"call_{self.input_id.removeprefix('input_')}_{number}"
-            while call_id in taken:  # the turn runs again
-                call_id += "x"
-            calls.append(Call(call_id, given.name, given.arguments))
-        return tuple(calls)
-
-    async def _make_calls(self, calls: tuple[Call, ...]) -> TurnEnded | None:
-        """Run the calls that the program makes, in the place of an answer, unless they are on record."""
-        if self._asked is not None:
+    async def _without_answer(self) -> list[DurableEvent] | None:
+        """Make the calls that a program gave, or sum up; return the last events, if the turn is one of these."""
+        conversation = self._host.conversation
+        if calls := given_calls(conversation, self.input_id):
+            if self._asked is not None:  # they are on record
+                return [self._ended("answered")]
+            message = message_of_calls(self.turn_id, calls)
+            ended = await self._run_calls(message, calls, self._proposed(message, calls))
+            return [ended or self._ended("answered")]
+        if not compacts(conversation):
             return None
-        message = MessageCompleted(
-            turn_id=self.turn_id,
-            message_id=new_id("message"),
-            parts=calls,
-            provider="",
-            model="",
-            stop_reason=StopReason.TOOL_CALLS,
-        )
-        return await self._run_calls(message, calls, self._proposed(message, calls))
+        rounds = await self._caller.sum_up(wish_of(conversation))
+        if isinstance(rounds, StreamError):
+            return [self._failed(rounds)]
+        return [message_of_summary(self.turn_id, rounds), self._ended("answered")]
 
     async def _formed(
         self,

@@ -33,7 +33,7 @@ from .connection import (
 from .content import linked_files, read_prompt, trace_of
 from .options import read_choices
 from .session import EditorSession
-from .slash import command_of, offered_in
+from .slash import command_of, compacting, offered_in
 from .updates import message
 
 if TYPE_CHECKING:
@@ -332,10 +332,7 @@ class Bridge:
     async def _set_option(self, request: EditorRequest) -> AnsweredRequest:
         params = read_params(request.params, wire.SetSessionConfigOptionRequest)
         session = self._session(params.session_id)
-        session.choices.choose(params.config_id, params.value)
-        if params.config_id == "_agent":
-            await self._client.set_agent([params.session_id], str(params.value))
-            await session.change_agent(str(params.value))
+        await session.choose(params.config_id, params.value)
         then = None
         if params.config_id in {"mode", "_agent"}:
             mode = str(session.choices.mode)
@@ -353,16 +350,14 @@ class Bridge:
             raise RequestFailed(INVALID_PARAMS, "the prompt is empty")
         if (found := command_of(prompt.text)) is not None:
             command, argument = found
-            said = await command.run(
-                self._client, await self._client.session(params.session_id), argument
-            )
+            said = await command.run(session, argument)
             session.update(message(f"{said}\n"))
             return AnsweredRequest(wire.PromptResponse(stop_reason="end_turn"))
         if prompt.text.startswith("/"):
             if (shown := await session.ask_server(prompt)) is not None:
                 session.update(message(f"{shown}\n"))
                 return AnsweredRequest(wire.PromptResponse(stop_reason="end_turn"))
-            prompt = offered_in(prompt, session.offered)
+            prompt = compacting(offered_in(prompt, session.offered))
         session.offered = None
         await session.bring_servers(SERVERS_SECONDS)  # cancelled meanwhile, it is not sent
         self._at_work[params.session_id] += 1

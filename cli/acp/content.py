@@ -28,12 +28,14 @@ class EditorPrompt(msgspec.Struct, frozen=True, kw_only=True):
         attachments: Images, and text that the editor sent along: strangers may have written it, as any attachment.
         trace: Where the editor stands in a trace of its own.
         is_untrusted: Whether strangers may have written the text: a server made it of a prompt.
+        compacts: Whether the turn is to sum the conversation up, and to do nothing else.
     """
 
     text: str
     attachments: tuple[Attachment, ...] = ()
     trace: TraceContext | None = None
     is_untrusted: bool = False
+    compacts: bool = False
 
 
 def linked_files(blocks: Iterable[wire.ContentBlock], folder: Path) -> dict[str, Path]:

@@ -115,6 +115,7 @@ class EditorSession:
         is_gone: Set when it is followed no more.
         lent: The model of this command, where the daemon is another command, and nothing else was chosen.
         offered: What a server made of a prompt, and the person has not sent.
+        client: The daemon.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class EditorSession:
         self._scope = trio.CancelScope()
         self._failure: CallboardError | None = None
         self._connection = connection
-        self._client = client
+        self.client = client
         self._own_inputs: set[str] = set()
         self._waiting: dict[str, _Waiting] = {}
         self._updates = Updates(self.folder, self._own_inputs, is_replay=is_loaded)
@@ -165,17 +166,15 @@ class EditorSession:
             CallboardError: Before it has started: it can't be followed.
         """
         has_started = False
-        after, epoch = (0, self._client.welcome.epoch) if self._is_loaded else (None, None)
+        after, epoch = (0, self.client.welcome.epoch) if self._is_loaded else (None, None)
         try:
             with self._scope:
                 async with (
-                    self._client.events(
-                        self.row.session_id, after_seq=after, epoch=epoch
-                    ) as events,
+                    self.client.events(self.row.session_id, after_seq=after, epoch=epoch) as events,
                     open_service_nursery("the session is closed") as nursery,
                 ):
                     questions = DaemonQuestions(
-                        self._client, self._channel, nursery, self._say_aside
+                        self.client, self._channel, nursery, self._say_aside
                     )
                     await self._catch_up(events)
                     await self._put_waiting(questions)
@@ -207,12 +206,12 @@ class EditorSession:
     async def _put_waiting(self, questions: DaemonQuestions) -> None:
         """Put the questions that wait already."""
         session_id = self.row.session_id
-        for row in await self._client.approvals():
+        for row in await self.client.approvals():
             if row.session_id == session_id and not row.same_as:
                 questions.add(
                     PendingQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool)
                 )
-        for question in await self._client.questions(session_id=session_id):
+        for question in await self.client.questions(session_id=session_id):
             questions.add(
                 PendingQuestion(
                     question_id=question.question_id, call_id=question.call_id, tool="ask_user"
@@ -257,7 +256,7 @@ class EditorSession:
 
         await self._is_announced.wait()
         with suppress(CallboardError):
-            if prompts := await find_prompts(self._client):
+            if prompts := await find_prompts(self.client):
                 self.update(available(prompts))
 
     async def ask_server(self, prompt: EditorPrompt) -> str | None:
@@ -273,7 +272,7 @@ class EditorSession:
         if (found := prompt_line(prompt.text)) is None:
             return None
         name, words = found
-        rows = await find_prompts(self._client)
+        rows = await find_prompts(self.client)
         if name.partition(":")[0] not in {row.server for row in rows.values()}:
             return None
         typed = typed_prompt(rows, name, words)
@@ -281,7 +280,7 @@ class EditorSession:
             what = ", ".join(safe_line(each.name) for each in typed.missing)
             usage = usage_of(name, typed.row.arguments)
             raise ValidationError(f"say {what} behind it: {usage}")
-        made = await self._client.mcp.prompt(typed.row.server, typed.row.name, typed.given)
+        made = await self.client.mcp.prompt(typed.row.server, typed.row.name, typed.given)
         self.offered = EditorPrompt(
             text=made.text,
             attachments=prompt.attachments,
@@ -303,7 +302,7 @@ class EditorSession:
         if not self._servers:
             return
         try:
-            rows = await self._client.mcp.use(
+            rows = await self.client.mcp.use(
                 self.row.session_id, self._servers, wait_seconds=wait_seconds
             )
         except CallboardError as error:
@@ -346,10 +345,10 @@ class EditorSession:
         usage = event.usage or Usage()
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
         with suppress(CallboardError):
-            window = await self._windows.find(self._client, f"{event.provider}/{event.model}")
+            window = await self._windows.find(self.client, f"{event.provider}/{event.model}")
             if used and window:
                 asked = GetUsage(by="session", session_id=self.row.session_id)
-                total = (await self._client.request("usage/get", asked, _Report)).total
+                total = (await self.client.request("usage/get", asked, _Report)).total
                 is_known = total.cost is not None and not total.unpriced_calls
                 cost = wire.Cost(amount=total.cost or 0.0, currency="USD") if is_known else None
                 self.update(wire.SessionUpdateUsageUpdate(used=used, size=window, cost=cost))
@@ -392,7 +391,9 @@ class EditorSession:
         options = self.choices.turn
         if options.model is None and self.choices.own_model is None and self.lent is not None:
             options = msgspec.structs.replace(options, model=self.lent)
-        await self._client.prompt(
+        if prompt.compacts:
+            options = msgspec.structs.replace(options, compact=True)
+        await self.client.prompt(
             self.row.session_id,
             prompt.text,
             prompt.attachments,
@@ -408,7 +409,7 @@ class EditorSession:
         await self.is_gone.wait()
         if self._servers:
             with trio.move_on_after(END_SECONDS), suppress(CallboardError):
-                await self._client.mcp.use(self.row.session_id, ())
+                await self.client.mcp.use(self.row.session_id, ())
 
     async def leave(self) -> None:
         """Cancel the editor's prompts, and return when nothing of them runs any more."""
@@ -418,11 +419,26 @@ class EditorSession:
         for waiting in left:
             await waiting.over.wait()
 
-    async def change_agent(self, agent: str) -> None:
-        """Note that the session has another agent; what was chosen stays."""
-        chosen = self.choices.turn
-        self.choices = await read_choices(self._client, agent, self.choices.own_model)
+    async def choose(self, name: str, value: object) -> None:
+        """Choose a value of an option for the turns from now on.
+
+        Raises:
+            RequestFailed: There is no such option, or it has no such value.
+            CallboardError: The agent can't be had.
+        """
+        self.choices.choose(name, value)
+        if name != "_agent":
+            return
+        await self.client.set_agent([self.row.session_id], str(value))
+        chosen = self.choices.turn  # stays
+        self.choices = await read_choices(self.client, str(value), self.choices.own_model)
         self.choices.turn = chosen
+
+    def show_choices(self) -> None:
+        """Send what was chosen, to editors that know options and those that know modes alone."""
+        self.update(wire.SessionUpdateConfigOptionUpdate(config_options=self.choices.config()))
+        mode = str(self.choices.mode)
+        self.update(wire.SessionUpdateCurrentModeUpdate(current_mode_id=mode))
 
     def _cancel_one(self, waiting: _Waiting) -> None:
         waiting.is_wanted_gone.set()
@@ -433,7 +449,7 @@ class EditorSession:
         await waiting.accepted.wait()
         while not waiting.over.is_set():
             try:
-                await self._client.cancel(
+                await self.client.cancel(
                     self.row.session_id, "cancelled in the editor", input_id=waiting.input_id
                 )
             except (

@@ -399,6 +399,12 @@ async def _regenerate(chat: Talk, argument: str) -> None:
     await chat.again("regenerate")
 
 
+async def _compact(chat: Talk, argument: str) -> None:
+    view = _session_of(chat)
+    options = msgspec.structs.replace(chat.turn, compact=True)
+    await chat.client.prompt(view.session_id, f"/compact {argument}".strip(), options=options)
+
+
 async def _undo(chat: Talk, argument: str) -> None:
     view = _session_of(chat)
     _require(chat, "session/undo")
@@ -536,6 +542,11 @@ COMMANDS: dict[str, SlashCommand] = {
     "cancel": SlashCommand("/cancel", "cancel the running turn", _cancel),
     "retry": SlashCommand("/retry", "run the last turn again if it was not answered", _retry),
     "regenerate": SlashCommand("/regenerate", "have the last turn answered again", _regenerate),
+    "compact": SlashCommand(
+        "/compact [TEXT]",
+        "have a summary in place of what was said; TEXT is what matters",
+        _compact,
+    ),
     "copy": SlashCommand("/copy [code]", "copy the last answer, or its last code", _copy),
     "calls": SlashCommand(
         "/calls [N]", "list the calls that ended, or show the output of one", _calls
@@ -570,7 +581,10 @@ COMMANDS: dict[str, SlashCommand] = {
     "quit": SlashCommand("/quit", "leave; the session goes on in the daemon", _quit),
 }
 GROUPS = {
-    "Turns": ("steer", "now", "cancel", "retry", "regenerate", "copy", "calls", "plan", "thinking"),
+    "Turns": (
+        *("steer", "now", "cancel", "retry", "regenerate", "compact", "copy", "calls", "plan"),
+        "thinking",
+    ),
     "Sessions": ("sessions", "new", "switch", "fork", "search", "rename"),
     "Models and permissions": ("model", "policy", "agents", "agent", "tools", "approvals"),
     "Files, figures, chat": ("undo", "usage", "cost", "status", "help", "quit"),

@@ -1970,6 +1970,7 @@ temperature?: (number | null)
 max_output_tokens?: (number | null)
 policy?: (Preset | null)
 calls?: GivenCall[]
+compact?: boolean
 tools?: (string[] | null)
 timeout_seconds?: (number | null)
 answer_schema?: (string | null)
@@ -2935,6 +2936,7 @@ metadata?: {
 }
 asks?: boolean
 must_call?: string
+allowed?: (string[] | null)
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3768,4 +3770,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 99ccc1fec68b3c09d8186aceda2de44105d24539dc416a8bd1326aac72e5a28e
+// Of the schema: b6857a9b738831b500857cda871405e1c96f828214d80d26c63c993a441a7213

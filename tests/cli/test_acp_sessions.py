@@ -185,10 +185,88 @@ async def test_commands_need_no_model(command: Command) -> None:
             await ask(editor, session, *words("Overwrite it."))
             [offered] = editor.of("available_commands_update")
             names = [each["name"] for each in offered["availableCommands"]]
+            assert names.pop(names.index("compact"))  # that one asks a model
             for name in names:
                 assert await ask(editor, session, *words(f"/{name}")) == {"stopReason": "end_turn"}
             assert (command.workspace / "a.txt").read_text() == "old\n"
             assert "Taken back: 1 path." in editor.text
+
+
+async def test_a_command_shows_the_plan_of_a_session_that_was_not_loaded(command: Command) -> None:
+    plan = ("plan", {"items": [{"text": "Paint", "status": "done"}, {"text": "Hang"}]})
+    async with scripted(command, reply(calls=[plan]), reply("Planned.")):
+        async with editing(command) as (editor, session):
+            await ask(editor, session, *words("/plan"))
+            assert editor.text == "There is no plan.\n"
+            await ask(editor, session, *words("Plan."))
+            place = {"sessionId": session, "cwd": str(command.workspace), "mcpServers": []}
+            for method in ("session/resume", "session/load"):
+                await editor.ask("session/close", sessionId=session)
+                await editor.ask(method, **place)
+                before = len(editor.text)
+                await ask(editor, session, *words("/plan"))
+                assert editor.text[before:].endswith("- [x] Paint\n- [ ] Hang\n")
+
+
+async def test_commands_take_another_model_and_another_agent(command: Command) -> None:
+    async with scripted(command, reply("One."), reply("Two.")) as server:
+        with (command.home / "config" / "callboard.toml").open("a") as file:
+            file.write('[agents.calm]\nprompt = "Be calm."\n')
+        async with editing(command) as (editor, session):
+
+            async def said(text: str) -> str:
+                before = len(editor.text)
+                await ask(editor, session, *words(text))
+                return editor.text[before:]
+
+            assert "- *general*" in await said("/agent")
+            assert "- calm\n" in await said("/agent")
+            assert (
+                await said("/agent calm") == "calm is the session's agent from the next turn on.\n"
+            )
+            refused = await editor.refused(
+                "session/prompt", sessionId=session, prompt=words("/agent clam")
+            )
+            assert refused["code"] == -32602
+            assert "like it are calm" in refused["message"]
+            assert await said("Speak.") == "One."
+            assert "Be calm." in str(server.requests[-1].body)
+            assert "- *default*" in await said("/model")
+            [model] = [each for each in (await said("/model")).split() if each.startswith("local/")]
+            assert await said(f"/model {model}") == f"{model} answers from your next prompt on.\n"
+            [config] = [
+                each["currentValue"]
+                for each in editor.of("config_option_update")[-1]["configOptions"]
+                if each["id"] == "model"
+            ]
+            assert config == model
+            refused = await editor.refused(
+                "session/prompt", sessionId=session, prompt=words("/model gpt-x")
+            )
+            assert refused["code"] == -32602
+            assert await said("Speak.") == "Two."
+    started = [each for each in await events_of(command, session) if isinstance(each, TurnStarted)]
+    assert f"{started[-1].provider}/{started[-1].model}" == model
+
+
+async def test_a_conversation_is_summed_up_when_the_person_says_so(command: Command) -> None:
+    script = reply("One " * 50), reply("Two."), reply("NOTES"), reply("Three.")
+    async with scripted(command, *script) as server, editing(command) as (editor, session):
+        assert await ask(editor, session, *words("/compact")) == {"stopReason": "end_turn"}
+        assert editor.text == "There is nothing to sum up yet."
+        assert not server.requests
+        await ask(editor, session, *words("Count."))
+        await ask(editor, session, *words("Go on."))
+        assert await ask(editor, session, *words("/compact the figures")) == {
+            "stopReason": "end_turn"
+        }
+        assert "A summary stands in the place of the " in editor.text
+        assert "says what matters in them: the figures" in str(server.requests[-1].body)
+        await ask(editor, session, *words("Once more."))
+        said = str(server.requests[-1].body["messages"])
+        assert "NOTES" in said
+        assert "One One" not in said
+        assert "/compact the figures" in said
 
 
 async def test_a_models_question_is_a_form_where_the_editor_has_forms(command: Command) -> None:

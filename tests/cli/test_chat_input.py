@@ -231,6 +231,20 @@ async def test_a_copy_writes_no_codes_of_terminals_into_a_file(command: Command)
     assert "there is no terminal" in done.out + done.err
 
 
+async def test_a_conversation_is_summed_up_when_the_person_says_so(command: Command) -> None:
+    async with scripted(command, reply("One. " * 90), reply("NOTES"), reply("Two.")) as server:
+        async with chatting(command) as terminal:
+            await say(terminal, "/compact")
+            await terminal.expect("there is no session yet")
+            await prompt(terminal, "Count.", "One. One.")
+            await prompt(terminal, "/compact the figures", "in the place of the oldest round")
+            await prompt(terminal, "Go on.", "Two.")
+    said = str(server.requests[-1].body["messages"])
+    assert "NOTES" in said
+    assert "One. One." not in said
+    assert "matters in them: the figures" in str(server.requests[1].body)
+
+
 async def test_answers_are_copied_and_sessions_counted_and_forked(command: Command) -> None:
     """Help in groups, a command that was mistyped, the clipboard, usage, a copy of the session, a search."""
     async with scripted(command, reply(ANSWER), reply("In the copy.")) as server:

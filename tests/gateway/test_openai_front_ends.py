@@ -279,7 +279,7 @@ async def test_a_front_end_has_a_title_by_a_call() -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "required"])
 async def test_a_front_end_says_which_of_its_tools_may_be_called(mode: str) -> None:
-    other = {"type": "function", "function": WEATHER["function"] | {"name": "tool_get_time_post"}}
+    other = {"type": "function", "function": {"name": "tool_get_time_post"}}
     named = {"type": "function", "function": {"name": "tool_get_weather_post"}}
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [named]}}
     body = {
