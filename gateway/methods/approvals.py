@@ -149,7 +149,7 @@ async def list_questions(caller: Caller, params: wire.ListQuestions) -> wire.Que
     )
 
 
-@methods.add("question/answer", Role.OPERATOR)
+@methods.add("question/answer", Role.OPERATOR, about="question_id")
 async def answer_question(caller: Caller, params: wire.AnswerQuestion) -> Nothing:
     """Answer a model's question; the answer is on record when this returns."""
     known = await caller.runtime.questions()

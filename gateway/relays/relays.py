@@ -139,7 +139,7 @@ class Relays:
             if (place := await self._place(session_id)) is None:
                 return await method.run(caller, params)
             try:
-                return await (await self._peer(place)).request(request)
+                return await (await self._peer(place, trying.until)).request(request)
             except ConnectionBroke as error:
                 if not may_repeat:
                     raise NetworkError(
@@ -159,7 +159,9 @@ class Relays:
                 wanted = FollowSession(session_id=session_id, subscription=subscription)
                 return await self._directory.ask(wanted), _nothing
             try:
-                return await (await self._peer(place)).follow(session_id, subscription)
+                return await (await self._peer(place, trying.until)).follow(
+                    session_id, subscription
+                )
             except CallboardError as error:
                 if subscription.is_closed:  # the feed begins with another one
                     raise
@@ -204,8 +206,8 @@ class Relays:
             )
         return found
 
-    async def _peer(self, node: Node) -> Peer:
-        """Return the connection to a node; raise `Unreachable`."""
+    async def _peer(self, node: Node, until: float) -> Peer:
+        """Return the connection to a node; raise `Unreachable`, also when there is none until then."""
         peer = self._peers.get(node.node_id)
         if peer is not None and peer.life != node.life:
             peer.close()
@@ -219,8 +221,10 @@ class Relays:
                 raise Unreachable(f"its address can't be used: {error}") from None
             self._peers[node.node_id] = peer
             self._nursery.start_soon(self._serve, peer, name=f"relay to {node.node_id}")
-        await peer.ready()
-        return peer
+        with trio.move_on_at(until):
+            await peer.ready()
+            return peer
+        raise Unreachable("it does not answer")
 
     async def _serve(self, peer: Peer) -> None:
         try:
@@ -247,6 +251,9 @@ class Relays:
             case "grant_id":
                 grants = await store.grants(grant_id=name, include_ended=True)
                 return tuple(each.session_id for each in grants)
+            case "question_id":
+                questions = await caller.runtime.questions()  # the record has those of all nodes
+                return tuple(each.session_id for each in questions if each.question_id == name)
             case _:
                 raise AssertionError(method.about)
 

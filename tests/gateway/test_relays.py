@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,8 @@ pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 import callboard
 from callboard.client.client import Client, connect
 from callboard.config.keys.tokens import Credentials
+from callboard.gateway.relays import relays as relays_module
+from callboard.gateway.relays.accepted import NodeConnection
 from callboard.providers.testing.script import events_of, reply
 from callboard.runtime.errors import (
     AuthError,
@@ -33,7 +35,9 @@ from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.sessions import Prompt, Ticket
 from support.cluster.served_node import node_of, open_served, relays_of
 from support.gateway.daemon_scene import Daemon, RawClient, View
+from support.gateway.door_scene import request
 from support.gateway.gated_model import GatedModel
+from support.gateway.raw_door import Answer, answer_to
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
 from support.waits import until
@@ -329,6 +333,29 @@ async def test_a_node_asks_nothing_that_is_not_about_a_session_of_the_other(
             assert "result" in prompted
 
 
+async def test_an_owner_that_does_not_answer_is_waited_for_and_then_named(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relays_module, "PATIENCE_SECONDS", 0.5)
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")  # nobody accepts
+    nowhere = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+    async with (
+        listener,
+        two_nodes(url, tmp_path, reached_at=nowhere) as (a, b),
+        connect(a.url, a.token) as at_a,
+        connect(b.url, b.token) as at_b,
+    ):
+        session = (await at_b.create_session()).session_id
+        with pytest.raises(
+            OverloadedError, match=f"node b, .*at {nowhere}, can't be reached"
+        ) as failed:
+            await at_a.rename(session, "x")
+        assert failed.value.kind == "owner"
+        assert failed.value.retryable
+        await at_a.messages(session)  # what is on record, all have
+        await at_b.rename(session, "At b it works")
+
+
 async def test_what_only_has_the_address_of_a_node_is_told_nothing(
     url: str, tmp_path: Path
 ) -> None:
@@ -401,3 +428,118 @@ async def test_nodes_are_named_to_tokens_without_limits(url: str, tmp_path: Path
             assert client.welcome.proof == ""
         async with connect(a.url, limited) as client:
             assert client.welcome.nodes == ()
+
+
+async def some(ask: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
+    """What is asked for, once there is some."""
+    while not (found := await ask()):  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
+        await trio.sleep(0.02)
+    return found
+
+
+@callboard.tool(approval="always")
+def launch(what: str) -> str:
+    """Launches something."""
+    return f"launched {what}"
+
+
+async def test_people_answer_at_any_node(url: str, tmp_path: Path) -> None:
+    steps = [
+        reply(calls=[("launch", {"what": "it"})]),
+        reply("Launched."),
+        reply(calls=[("ask_user", {"question": "Which?"})]),
+        reply("That."),
+    ]
+    heard: list[Stored] = []
+    of_b: Any = {"steps": steps, "tools": [launch], "policy": "balanced"}
+    async with (
+        two_nodes(url, tmp_path, **of_b) as (a, b),
+        connect(a.url, a.token) as at_a,
+        connect(b.url, b.token) as at_b,
+        trio.open_nursery() as nursery,
+    ):
+        session = (await at_b.create_session()).session_id
+        nursery.start_soon(hear, at_a, session, heard)
+        await at_a.prompt(session, "Launch it.")
+        asked = await some(at_a.approvals)
+        shown = await at_a.approval(asked[0].approval_id)
+        assert shown.tool == "launch"
+        await at_a.answer(asked[0].approval_id, "allow")
+        await until(lambda: ended(heard) == 1)
+        with pytest.raises(ConflictError, match="is not open"):  # not of the kind `owner`
+            await at_a.answer(asked[0].approval_id, "allow")
+        await at_a.prompt(session, "Ask me.")
+        questions = await some(at_a.questions)
+        await at_a.answer_question(questions[0].question_id, "That one.")
+        await until(lambda: ended(heard) == 2)
+        said = [row.content for row in await at_a.messages(session) if row.type == "assistant"]
+        assert said[-1] == "That."
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_a_client_waits_for_is_called_off_at_the_owner_when_it_leaves(
+    url: str, tmp_path: Path
+) -> None:
+    begun, gate = trio.Event(), trio.Event()
+
+    @callboard.tool
+    async def hold() -> str:
+        """Ends when it is let."""
+        begun.set()
+        with trio.CancelScope(shield=True):
+            await gate.wait()
+        return "held"
+
+    steps = [reply(calls=[("hold", {})])]
+    async with (
+        two_nodes(url, tmp_path, steps=steps, tools=[hold]) as (a, b),
+        connect(b.url, b.token) as at_b,
+    ):
+        session = (await at_b.create_session()).session_id
+        async with connect(a.url, a.token) as at_a, trio.open_nursery() as nursery:
+            await at_a.prompt(session, "Hold.")
+            await begun.wait()
+            nursery.start_soon(at_a.cancel, session)  # waits for the end of the tool
+            (accepted,) = relays_of(b).accepted
+            assert isinstance(accepted, NodeConnection)
+            await until(lambda: bool(accepted._relayed))
+            nursery.cancel_scope.cancel()
+        await until(lambda: not accepted._relayed)
+        assert not gate.is_set()
+        gate.set()
+
+
+async def test_sessions_of_several_nodes_are_changed_in_one_request(
+    url: str, tmp_path: Path
+) -> None:
+    async with (
+        two_nodes(url, tmp_path) as (a, b),
+        connect(a.url, a.token) as at_a,
+        connect(b.url, b.token) as at_b,
+    ):
+        both = [(await each.create_session()).session_id for each in (at_a, at_b)]
+        assert set(await at_a.delete_sessions(both)) == set(both)
+        assert set(await at_b.restore_sessions(both)) == set(both)
+        await at_a.set_agent(both, "general")
+        with pytest.raises(NotFoundError, match="nobody"):
+            await at_a.set_agent(both[::-1], "nobody")  # said by the other node
+
+
+async def ask_http(daemon: Daemon, token: str, **fields: Any) -> Answer:
+    body = msgspec.json.encode({"model": "general", "input": "Hello."} | fields)
+    bearer = f"Bearer {token}"
+    sent = request(daemon, "/v1/responses", body, connection="close", authorization=bearer)
+    return await answer_to(daemon, sent)
+
+
+async def test_what_hangs_on_a_connection_names_the_owner(url: str, tmp_path: Path) -> None:
+    async with two_nodes(url, tmp_path) as (a, b):
+        await known_to(b, a.token)
+        answer = await ask_http(b, a.token)
+        first = msgspec.json.decode(answer.body)["id"]
+        where = f"runs on node b, at http://127.0.0.1:{b.gateway.port}"
+        refused = await ask_http(a, a.token, previous_response_id=first)
+        assert refused.status == 409
+        assert where in refused.body
+        again = await ask_http(b, a.token, previous_response_id=first)
+        assert again.status == 200
