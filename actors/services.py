@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -20,12 +20,12 @@ from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import Ancestor, DispatcherMessage, JournalMessage
 from ..runtime.store.interface import Store
 from ..runtime.taint.marked_files import MarkedFiles
-from ..runtime.turn_options import TurnOptions
 from ..runtime.turns.activity import Activity
 from ..tools.registry import ToolRegistry
 from ..tools.skills.shelf import SkillShelf
 from .budget.budgets import BudgetBook
 from .conversation.conversation import Conversation
+from .conversation.inputs import GivenOptions
 from .delegation.tree import SessionTree
 from .model.choice import ProviderHealth
 from .model.stream import ModelStream, StartModelCall
@@ -119,8 +119,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
 
     With `is_policy_given`, the program has given the preset of all agents, and turns that go on get it
     too. `gone_agents` are those that a change of the settings took away. Without `wakes`, an input that waits on record, or comes from another session, begins its turn only
-    while its session is in use. `given_options` hold for each turn of a session, and below it, that has none of its
-    own: whoever began the session here may decide that, as long as this runtime lasts. Without `owners`, every session
+    while its session is in use. `given` has the options of commands for the turns of their inputs. Without `owners`, every session
     is this runtime's, and without a `gate` models are asked at any time.
     """
 
@@ -140,7 +139,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     activity: Activity = msgspec.field(default_factory=Activity)
     channels: Channels = msgspec.field(default_factory=Channels)
     health: ProviderHealth = msgspec.field(default_factory=ProviderHealth)
-    given_options: dict[str, TurnOptions] = msgspec.field(default_factory=dict)
+    given: GivenOptions = msgspec.field(default_factory=GivenOptions)
     recorder: Recorder | None = None
     strict: bool = False
     wakes: bool = True
@@ -163,15 +162,6 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     def model_stream(self, session_id: str, mailbox: Mailbox[StartModelCall]) -> ModelStream:
         """Return the model stream actor of a session."""
         return ModelStream(mailbox, self.http, self.limits, session_id, self.recorder, self.gate)
-
-    def options_given(self, session_id: str, above: Sequence[Ancestor]) -> TurnOptions | None:
-        """Return the options that turns of a session have here, by itself or by a session above it."""
-        if not self.given_options:
-            return None
-        if (own := self.given_options.get(session_id)) is not None:
-            return own
-        found = filter(None, (self.given_options.get(each.session_id) for each in above))
-        return next((options.inherited for options in found), None)
 
     async def settle_agent(self, host: AgentHost) -> None:
         """Wait until it is known with which agent a session goes on, and which tools that is offered.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 
+from .data_path import expanded
 from .exit_codes import ANSWERED
 from .hints import note_options
 from .parameters import Config, Data
@@ -295,6 +296,7 @@ def execute(tokens: Sequence[str]) -> int:
     is_option = is_prompt and str(bound.args[0]).startswith("-")
     if is_option and (unknown := _unknown_option(app, tokens)):
         return wrong_usage(unknown, tokens[0])
+    bound.arguments.update({name: expanded(given) for name, given in bound.arguments.items()})
     note_options(bound.kwargs)
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else ANSWERED

@@ -7,7 +7,6 @@ So what is printed is completed here, where it is printed.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -70,7 +69,9 @@ def note_options(options: Mapping[str, object]) -> None:
     _given.clear()
     for name in ("data", "config"):
         if isinstance(path := options.get(name), Path):
-            _given[name] = shlex.quote(str(path))
+            from ..runtime.text import shell_word  # here: most command lines name none
+
+            _given[name] = shell_word(str(path))
 
 
 def runnable(text: str) -> str:

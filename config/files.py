@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from ..runtime.definitions import Agent
-from ..runtime.disk.private_folder import check_file
+from ..runtime.disk.private_folder import at_home, check_file
 from ..runtime.errors import CallboardError, NotFoundError, StorageError, ValidationError
 from ..runtime.hooks.hook import NOTIFY, Hook
 from ..runtime.schedules.schedule import MAX_SCHEDULES, Schedule
@@ -62,7 +62,7 @@ def _folder(
 ) -> Path:
     home = (os.environ if environ is None else environ).get("CALLBOARD_HOME", "").strip()
     if home:
-        return Path(home).expanduser().absolute() / kind
+        return at_home(Path(home)).absolute() / kind
     if (own := _users_own(environ, variable, below)) is not None:
         return own
     import platformdirs  # here: it takes 20 ms that CALLBOARD_HOME saves

@@ -43,12 +43,13 @@ class InputTicket(msgspec.Struct, frozen=True):
 class RerunTurn(Request[InputTicket], frozen=True, kw_only=True, tag="rerun_turn"):
     """Set the last turn aside and run its inputs again; answered when the new turn is on record.
 
-    With `message_id`, only if that is a message of the turn. Fails with `ConflictError` or
-    `NotFoundError`, having changed nothing.
+    With `message_id`, only if that is a message of the turn. `command` is as in `SubmitInput`. Fails with
+    `ConflictError` or `NotFoundError`, having changed nothing.
     """
 
     session_id: str
     why: RerunWay
+    command: str = ""
     message_id: str | None = None
     subscription: Subscription | None = None
     request: RequestKey | None = None
@@ -126,6 +127,7 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         options: The options of the turn, which delegated sessions get too.
         trace: Where the turn stands in a trace; `None` without telemetry.
         client_tools: Tools that the program which sent the input runs itself.
+        command: The command of whose input the turn came, if that gave options here.
     """
 
     session_id: str
@@ -139,6 +141,7 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     options: TurnOptions | None = None
     client_tools: tuple[ToolDefinition, ...] = ()
     trace: TurnTrace | None = None
+    command: str = ""
 
 
 class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -342,7 +345,8 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
 
     `subscription` gets everything from this input on, and pauses its turns while it is full. With
     `is_untrusted`, strangers may have written the text, which taints the session. `widens` names the agent
-    whose policy the options may exceed; `None` is whichever the session has. The rest is as in `InputAccepted`.
+    whose policy the options may exceed; `None` is whichever the session has. `command` names the command whose input
+    it is, if that gave options here. The rest is as in `InputAccepted`.
     """
 
     session_id: str
@@ -358,6 +362,7 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     via: str = ""
     client: ClientContext | None = None
     trace: TraceContext | None = None
+    command: str = ""
 
     def abandon(self) -> None:
         """Close the subscription too: nothing will come."""

@@ -18,6 +18,9 @@ _SIGNS = "[\u0590-\u1cff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]"
 _JOINED = re.compile(f"(?<={_SIGNS})[\u200c\u200d](?={_SIGNS})")
 """Joiners where scripts and emoji need them: one by one, between their signs."""
 
+_TWO_SPACES = re.compile(r" (?= )")
+_NO_SPACE = re.compile(r"[^\S ]")
+
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Characters that move a cursor, end a line or change the direction of a text."""
 
@@ -33,6 +36,17 @@ def excerpt(text: str, limit: int) -> str:
     space = cut.rfind(" ")
     # Cut within a word if there is hardly a space: one long word, or Chinese.
     return (cut[:space] if space > limit // 2 else cut).rstrip() + "…"
+
+
+def shell_word(text: str) -> str:
+    """Return a text as one word of a shell's command line.
+
+    No two white spaces stand side by side in it, and there is none but spaces: it is the same after a message has been put on one line.
+    """
+    import shlex  # here: few messages name a path in a command
+
+    word = _TWO_SPACES.sub(" ''", shlex.quote(text))
+    return _NO_SPACE.sub(lambda found: f"'$'\\u{ord(found[0]):04x}''", word)
 
 
 def hidden_in(text: str) -> str | None:

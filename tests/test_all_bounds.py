@@ -170,6 +170,7 @@ ALONE: dict[str, str] = {
         actors/directory: MAILBOX_CAPACITY MAX_STOPPING MAX_WAKING
         actors/handles/open_handles: MAX_OPEN_WORKSPACES
         actors/model/stream: MAILBOX_CAPACITY
+        actors/conversation/inputs: MAX_COMMANDS MAX_INPUTS
         actors/permissions/broker: MAILBOX_CAPACITY
         actors/permissions/record: MAX_LEFT
         actors/session/session: MAILBOX_CAPACITY MAX_WAITING_INPUTS
@@ -186,7 +187,6 @@ ALONE: dict[str, str] = {
         gateway/mcp/http_app: MAX_SESSIONS
         gateway/mcp/listening: MAX_LISTENED MAX_LISTENERS
         gateway/mcp/server: MAX_CALLS
-        gateway/methods/sessions: MAX_GIVEN
         gateway/quotas: MAX_TOKEN_REQUESTS
         gateway/relays/accepted: MAX_ACCEPTED_REQUESTS MAX_RELAYED_SESSIONS
         gateway/relays/peer: MAX_RELAYED_REQUESTS MAX_WAITING_UPDATES
@@ -462,6 +462,7 @@ ALONE: dict[str, str] = {
         runtime/text: MAX_HOSTS
         runtime/turn_options: MAX_GIVEN_CALLS MAX_SCHEMA_CHARS MAX_TOOLS
         runtime/wire/fields: MAX_PROMPT_CHARS
+        runtime/wire/sessions: MAX_LEFT
         runtime/wire/rpc: MAX_ID_LENGTH
     """,
     "what comes in through a socket; refused before anything else sees it": """

@@ -7,16 +7,25 @@ call   → its question is on record, and the model reads "pending": the call's 
 answer → on record with an input, which has a turn of its own
 turn   → runs the call, if allowed; what came of it is the input's text; then the model goes on
 
-All classes here are folds of the session's events, the same live and on load.
+The classes here are folds of the session's events, the same live and on load; but for `GivenOptions`, which is in memory:
+what commands give to their inputs here, and to what comes of these.
+
+command ──► its inputs ──► their turns ──► sessions below, late results and answers
+
+Inputs of anybody else in the same session have nothing of it, whichever way they came. On record stand the preset and the
+tools, so that nothing goes on under laxer ones in another process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
+from ...runtime.channel import Channel
 from ...runtime.definitions import Agent, CallStatus, InputMode, InputSource, Preset
-from ...runtime.errors import PermissionRefused
+from ...runtime.errors import OverloadedError, PermissionRefused
 from ...runtime.events import (
     CallDeferred,
     CallFinished,
@@ -31,8 +40,9 @@ from ...runtime.events import (
     TurnStarted,
 )
 from ...runtime.history import Input
-from ...runtime.identity import TraceContext, checked_trace
+from ...runtime.identity import TraceContext, checked_trace, new_id
 from ...runtime.messages import SubmitInput
+from ...runtime.store.interface import StoreReader
 from ...runtime.taint.marked_files import MarkedFiles
 from ...runtime.taint.marks import SessionMarks, marked
 from ...runtime.text import excerpt
@@ -40,6 +50,14 @@ from ...runtime.turn_options import NO_CLIENT, ClientContext, TurnOptions
 
 MAX_SOURCE_CHARACTERS = 100
 """Of an attachment's name, where it is said what tainted a session."""
+
+MAX_COMMANDS = 1000
+"""Commands whose options hold at once: one for each session in which a command works, or worked lately."""
+MAX_INPUTS = 10_000
+"""Inputs of commands that are remembered, a few for each command and each session below. What came of the oldest goes on as it
+stands on record."""
+
+_NONE = TurnOptions()
 
 _OF_INPUTS = frozenset({InputAccepted, InputCancelled, InputDelivered, TurnStarted, TurnEnded})
 
@@ -57,16 +75,17 @@ def accepted(
 ) -> InputAccepted:
     """Return the event of an input to a session with this agent.
 
-    Of the options that are given to the session only here, those tools go on record that its turn is limited to: when it goes
-    on later, or is run again, it has no more.
+    Of the options that its command gives only here, the preset and the tools go on record: when its turn goes on later,
+    in another process, or is run again, it has no more.
     """
     widens, options = message.widens, message.options
+    if given is not None:
+        kept = TurnOptions(policy=given.policy, tools=given.tools)
+        options = None if (merged := (options or _NONE).over(kept)) == _NONE else merged
     if widens is None:
         steers = message.mode is InputMode.STEER
         is_wider = agent is not None and (steers if options is None else options.widens(agent))
         widens = agent.name if agent is not None and is_wider else ""
-    if given is not None and given.tools is not None:
-        options = (options or TurnOptions()).over(TurnOptions(tools=given.tools))
     return InputAccepted(
         input_id=input_id,
         text=message.text,
@@ -179,7 +198,10 @@ class InputOptions(NamedTuple):
 
 
 def options_of(event: InputAccepted) -> InputOptions | None:
-    """Return the options that an input brings for its turn."""
+    """Return the options that an input brings for its turn; a late result keeps the preset of what it comes from."""
+    if event.child_id and event.options is not None:
+        wanted = msgspec.structs.replace(event.options, policy=None)
+        return InputOptions(wanted, began_under=event.options.policy)
     if event.options is None and event.client is None:
         return None
     return InputOptions(event.options or TurnOptions(), event.widens, event.client or NO_CLIENT)
@@ -191,6 +213,8 @@ class SessionOptions:
     Attributes:
         turn: The options of the latest turn.
         trace: Where the sender of its input stands in a trace.
+        origin: The input that the latest turn came of: its own, or for a late result the one whose turn began what has
+            ended; for the answer of a session below, the id of that.
     """
 
     def __init__(self) -> None:
@@ -199,7 +223,10 @@ class SessionOptions:
         self._policy: Preset | None = None
         self._traces: dict[str, TraceContext] = {}
         self._of_inputs: dict[str, InputOptions] = {}
-        self._of_calls: dict[str, InputOptions] = {}
+        self._of_calls: dict[str, tuple[InputOptions | None, str]] = {}
+        self._origins: dict[str, str] = {}
+        self._begun: tuple[str, ...] = ()
+        self.origin = ""
         self._wideners: set[str] = set()
 
     @property
@@ -210,6 +237,10 @@ class SessionOptions:
     def of(self, input_id: str) -> InputOptions | None:
         """Return the options of the turn that an input will have."""
         return self._of_inputs.get(input_id)
+
+    def origin_of(self, input_id: str, *, runs_again: bool = False) -> str:
+        """Return the input that the turn of an input comes of, see `origin`; one that runs again is whoever asks for that."""
+        return input_id if runs_again else self._origins.get(input_id, input_id)
 
     def may_steer(self, input_id: str) -> bool:
         """Whether an input may join the latest turn; a widened turn takes only a widener's."""
@@ -230,30 +261,46 @@ class SessionOptions:
         """Take the next event into account; most say nothing about options."""
         match event:
             case InputAccepted():
-                # The turn of a late answer goes on with what an earlier turn began, so it has the
-                # options of that turn.
-                late = self._of_calls.pop(event.call_id, None)
-                if (brought := options_of(event) or late) is not None:
-                    self._of_inputs[event.input_id] = brought
-                if event.widens:
-                    self._wideners.add(event.input_id)
-                if event.trace is not None:
-                    self._traces[event.input_id] = event.trace
+                self._accept(event)
             case InputDelivered() | InputCancelled():
                 self._take(event.input_id)
+                self._origins.pop(event.input_id, None)
             case TurnStarted():
-                traces = [self._traces.get(name) for name in event.input_ids]
-                self.trace = next(filter(None, traces), None)
-                found = [self._take(name) for name in event.input_ids]
-                self.turn, self._policy = next(filter(None, found), None), event.policy
+                self._begin(event)
             case TurnSetAside():
-                if self.trace is not None and event.input_ids:
-                    self._traces[event.input_ids[0]] = self.trace
-                if self.again is not None and event.input_ids:
-                    self._of_inputs[event.input_ids[0]] = self.again
+                self._set_aside(event)
             case CallDeferred():
-                if (late := self._of_late_answer()) is not None:
-                    self._of_calls[event.call_id] = late
+                self._of_calls[event.call_id] = (self._of_late_answer(), self.origin)
+
+    def _accept(self, event: InputAccepted) -> None:
+        # The turn of a late answer goes on with what an earlier turn began, so it has the options of that turn.
+        late, origin = self._of_calls.pop(event.call_id, (None, ""))
+        if origin := event.child_id or origin:
+            self._origins[event.input_id] = origin
+        if (brought := options_of(event) or late) is not None:
+            self._of_inputs[event.input_id] = brought
+        if event.widens:
+            self._wideners.add(event.input_id)
+        if event.trace is not None:
+            self._traces[event.input_id] = event.trace
+
+    def _begin(self, event: TurnStarted) -> None:
+        traces = [self._traces.get(name) for name in event.input_ids]
+        self.trace = next(filter(None, traces), None)
+        for name in set(self._begun).difference(event.input_ids):
+            self._origins.pop(name, None)
+        self._begun = event.input_ids
+        self.origin = self.origin_of(next(iter(event.input_ids), ""))
+        found = [self._take(name) for name in event.input_ids]
+        self.turn, self._policy = next(filter(None, found), None), event.policy
+
+    def _set_aside(self, event: TurnSetAside) -> None:
+        for name in event.input_ids:  # whoever has it run again may be another
+            self._origins.pop(name, None)
+        if self.trace is not None and event.input_ids:
+            self._traces[event.input_ids[0]] = self.trace
+        if self.again is not None and event.input_ids:
+            self._of_inputs[event.input_ids[0]] = self.again
 
     def _of_late_answer(self) -> InputOptions | None:
         options = None if self.turn is None else self.turn.inherited
@@ -265,6 +312,123 @@ class SessionOptions:
         self._wideners.discard(input_id)
         self._traces.pop(input_id, None)
         return self._of_inputs.pop(input_id, None)
+
+
+# ── what commands give ───────────────────────────────────────────────────────────────────────────
+
+
+class Given(msgspec.Struct, frozen=True, eq=False):
+    """What one command gives: options, and the channel of its people; with `None`, nobody is asked."""
+
+    options: TurnOptions = _NONE
+    channel: Channel | None = None
+
+
+class GivenOptions:
+    """The commands that give options, and which inputs are theirs."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, Given] = {}
+        self._working: dict[str, str] = {}
+        self._inputs: dict[tuple[str, str], str] = {}
+
+    @property
+    def working(self) -> set[str]:
+        """The sessions in which commands work."""
+        return set(self._working)
+
+    def begin(self, session_id: str, given: Given) -> str:
+        """Note that a command works in a session; return the name by which its inputs are its own.
+
+        Raises:
+            OverloadedError: There are too many commands.
+        """
+        command = self.add(given)
+        self._working[session_id] = command
+        return command
+
+    def add(self, given: Given) -> str:
+        """Note what a command gives; return the name for it. Raises `OverloadedError`."""
+        if len(self._given) >= MAX_COMMANDS:
+            at_work = set(self._working.values())
+            idle = next((each for each in self._given if each not in at_work), None)
+            if idle is None:
+                raise OverloadedError(f"{MAX_COMMANDS} sessions have options of commands already")
+            self.forget(idle)
+        command = new_id("command")
+        self._given[command] = given
+        return command
+
+    def end_work(self, session_id: str, command: str) -> None:
+        """Note that a command is gone from its session; its inputs, and what comes of them, keep what it gave."""
+        if self._working.get(session_id) == command:
+            del self._working[session_id]
+
+    def forget(self, command: str) -> None:
+        """Drop what a command gave: nothing of it goes on here."""
+        self._given.pop(command, None)
+        self._inputs = {key: name for key, name in self._inputs.items() if name != command}
+
+    def claim(self, session_id: str, input_ids: Iterable[str], command: str) -> None:
+        """Note whose inputs these are; without a command, they are nobody's.
+
+        In a session above, the late result of a session below is known by the id of that.
+        """
+        for input_id in input_ids:
+            self._inputs.pop((session_id, input_id), None)
+            if command in self._given:
+                self._inputs[session_id, input_id] = command
+        while len(self._inputs) > MAX_INPUTS:
+            del self._inputs[next(iter(self._inputs))]
+
+    async def take_up(
+        self, store: StoreReader, session_id: str, input_ids: Collection[str], command: str
+    ) -> None:
+        """Make inputs that were left in a session a command's; none while a turn runs there, and none that has one."""
+        turns = await store.open_turns()
+        if any(each.session_id == session_id and not each.is_suspended for each in turns):
+            return
+        left = [row.input_id for row in await store.open_inputs(session_id)]
+        free = [each for each in left if each in input_ids and not self.of_input(session_id, each)]
+        self.claim(session_id, free, command)
+
+    def take(
+        self, input_id: str, message: SubmitInput, parent_id: str | None
+    ) -> TurnOptions | None:
+        """Note whose input this is, and return the options that it has by that."""
+        if (given := self.by(message.command)) is None:
+            return None
+        self.claim(message.session_id, (input_id,), message.command)
+        if parent_id is None:
+            return given.options
+        self.claim(parent_id, (message.session_id,), message.command)
+        return given.options.inherited
+
+    def of_input(self, session_id: str, input_id: str) -> str:
+        """Return the command of an input, empty if it is nobody's."""
+        return self._inputs.get((session_id, input_id), "") if self._inputs else ""
+
+    def of_turn(
+        self, session_id: str, origin: str, *, is_below: bool
+    ) -> tuple[str, TurnOptions | None]:
+        """Return the command of a turn that comes of this input, and the options that it gives, if it is one's."""
+        command = self.of_input(session_id, origin)
+        if (given := self.by(command)) is None:
+            return "", None
+        return command, given.options.inherited if is_below else given.options
+
+    def by(self, command: str) -> Given | None:
+        """Return what a command gave, if it is one."""
+        return self._given.get(command) if command else None
+
+    def people(self, command: str, others: Channel | None) -> Channel | None:
+        """Return the channel of the people who answer in turns of a command; those of others where it is none."""
+        given = self.by(command)
+        return others if given is None else given.channel
+
+    def at_work(self, session_id: str) -> str:
+        """Return the command that works in a session, empty if none does."""
+        return self._working.get(session_id, "")
 
 
 # ── answers to deferred calls ────────────────────────────────────────────────────────────────────

@@ -34,6 +34,7 @@ from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
 from ...runtime.store.rows import SessionRow
 from ...runtime.taint.marks import UNMARKED, SessionMarks, marked
+from ...runtime.turn_options import TurnOptions
 from ...tools.processes.unreaped import unreaped
 from .limits import SessionRoom
 
@@ -98,12 +99,13 @@ class Detached:
             row = await self._store.session(child_id)
             if row is None or row.parent_id is None or not row.is_detached:
                 return
-            answer = ChildResult.of(await self._store.events(child_id))
+            events = await self._store.events(child_id)
+            answer = ChildResult.of(events)
             parent = await self._store.session(row.parent_id)
             marks = marked(row_marks(parent), row_marks(row), "delegate", row.parent_call_id)
-            events = [*marks, _late(row, late_text(child_id, answer))]
+            late = _late(row, late_text(child_id, answer), _options_below(events))
             self._room.give_back(row.parent_id, row.parent_call_id)
-            await self._append(row.parent_id, *events)
+            await self._append(row.parent_id, *marks, late)
             if wakes:
                 self._store.health.check()  # else its turn could not begin
                 await self._directory.tell(WakeSession(session_id=row.parent_id))
@@ -229,13 +231,20 @@ def _left(session_id: str) -> str:
     return f"session {session_id}"
 
 
-def _late(row: SessionRow, text: str) -> InputAccepted:
+def _options_below(events: Iterable[Stored]) -> TurnOptions | None:
+    """Return the options that a session had of the turn which delegated to it."""
+    first = next((each.event for each in events if isinstance(each.event, InputAccepted)), None)
+    return None if first is None or first.options is None else first.options.inherited
+
+
+def _late(row: SessionRow, text: str, options: TurnOptions | None = None) -> InputAccepted:
     return InputAccepted(
         input_id=new_id("input"),
         text=text,
         source=InputSource.DELEGATE,
         call_id=row.parent_call_id,
         child_id=row.session_id,
+        options=options,
     )
 
 

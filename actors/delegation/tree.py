@@ -180,6 +180,7 @@ class _Below:
                 text=delegation.task,
                 subscription=subscription if delegation.wait else None,
                 options=self._place.options,
+                command=self._place.command,
                 trace=None if trace is None else trace.below(self._call.call_id),
             )
         )

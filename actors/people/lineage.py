@@ -7,7 +7,7 @@ people can be reached. A worker asks nobody, wherever it stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -46,23 +46,26 @@ class Channels:
 
     Args:
         channel: The channel of its main sessions; `None` where there are no people.
+        given: Returns the channel in turns of a command, in place of that one: inputs of commands may have people of their
+            own, or none.
     """
 
-    def __init__(self, channel: Channel | None = None) -> None:
-        self._channel = channel
-        self._given: dict[str, Channel | None] = {}
+    def __init__(
+        self,
+        channel: Channel | None = None,
+        given: Callable[[str, Channel | None], Channel | None] | None = None,
+    ) -> None:
+        self.channel = channel
+        self._given = given
 
-    def give(self, session_id: str, channel: Channel | None) -> None:
-        """Give one session people of its own, or none."""
-        self._given[session_id] = channel
+    def _of(self, command: str) -> Channel | None:
+        if not command or self._given is None:
+            return self.channel
+        return self._given(command, self.channel)
 
-    def take_back(self, session_id: str) -> None:
-        """Let a session have the channel of the runtime again."""
-        self._given.pop(session_id, None)
-
-    def own(self, kind: SessionKind, session_id: str) -> str | None:
-        """Return the name of the channel that a session of this kind has itself."""
-        channel = self._given.get(session_id, self._channel)
+    def own(self, kind: SessionKind, command: str = "") -> str | None:
+        """Return the name of the channel that a session of this kind has itself, in a turn of this command."""
+        channel = self._of(command)
         if channel is None or kind is not SessionKind.MAIN:
             return None
         return channel.name
@@ -83,8 +86,8 @@ class Channels:
             return
         line = [(place.session_id, place.channel)]
         line += [(each.session_id, each.channel) for each in place.lineage]
+        channel = self._of(place.command)
         for session_id, name in line:
-            channel = self._given.get(session_id, self._channel)
             if name is not None and channel is not None and name == channel.name:
                 if session_id == place.session_id:
                     yield Served(session_id, channel)
@@ -129,7 +132,7 @@ class Lineage:
                 raise StorageError(f"the session {parent_id}, which delegated, is not on record")
             seen.add(parent_id)
             agent = narrowed(self._bounds(row.agent), await self._tools(row))
-            channel = self._channels.own(row.kind, row.session_id)
+            channel = self._channels.own(row.kind)
             found.append(
                 Ancestor(session_id=parent_id, agent=agent, kind=row.kind, channel=channel)
             )

@@ -253,7 +253,7 @@ class ApprovalRecord:
             agent=agent,
             session_kind=session.kind,
             workspace=session.workspace,
-            channel=services.channels.own(session.kind, session.session_id),
+            channel=services.channels.own(session.kind),
             lineage=lineage,
             task=session.title if session.parent_id else "",
         )

@@ -354,7 +354,7 @@ class Session:
                 self.fold_committed()  # it may be deleted by now
                 await self._begin_waiting(nursery)
                 agent = self._services.agents.get(self.conversation.agent)
-                given = self._services.options_given(self.session_id, ())
+                given = self._services.given.take(input_id, message, self.conversation.parent_id)
                 stored = accepted(input_id, message, agent, given)
                 ticket = await self._accept(stored, is_untrusted=message.is_untrusted)
             except CallboardError as error:
@@ -402,6 +402,7 @@ class Session:
                 self.fold_committed()
                 aside = set_aside(self.conversation, message, is_busy=is_busy)
                 first = aside.input_ids[0]
+                self._services.given.claim(self.session_id, (first,), message.command)
                 if message.subscription is not None:
                     self._subscribers.add(first, message.subscription)
                 try:
@@ -570,11 +571,10 @@ class Session:
         del self._queue[0]
         try:
             if (late := self.conversation.pending.inputs.get(input_id)) is not None:
-                # It brings the answer about a deferred call, which runs first.
                 answers = await self._services.store.approvals(
                     session_id=self.session_id, approval_id=late.approval_id
                 )
-                turn.run_first(tuple(answers))
+                turn.run_first(tuple(answers))  # it is about a deferred call
             await self.append(turn.started())
         except CallboardError as error:
             self._queue.put_back([input_id])
@@ -592,8 +592,9 @@ class Session:
     ) -> Turn:
         if left is None:
             self._services.store.health.check()
+        origin = self.conversation.options.origin_of(input_id, runs_again=goes_on)
         pacer, goes_on = self._subscribers.get(input_id), goes_on or left is not None
         setup = setup_turn(
-            self, self._services, self._model_stream, pacer, options, goes_on=goes_on
+            self, self._services, self._model_stream, pacer, options, origin, goes_on=goes_on
         )
         return Turn(self, input_id, setup, left)

@@ -89,6 +89,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         workspace_prompt: Returns what the model is told of skills, and by each AGENTS.md.
         channel: Where the session's own people are, if they may be asked.
         lineage: The sessions above, with their people, if those may be asked.
+        command: The command of whose input the turn came, if that gave options here.
         kept: The preset that the turn keeps though its agent asks less by now; what it delegates has it, too.
         end_children: Cancels what the turn has delegated.
         gone: Background processes of the session that ended with an earlier process.
@@ -113,6 +114,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     workspace_prompt: Callable[[], Awaitable[str]] | None = None
     channel: str | None = None
     lineage: tuple[Ancestor, ...] = ()
+    command: str = ""
     kept: Preset | None = None
     end_children: Callable[[str, str], Awaitable[None]] | None = None
     gone: tuple[str, ...] = ()
@@ -153,14 +155,15 @@ def setup_turn(
     model_stream: Mailbox[StartModelCall],
     pacer: Subscription | None,
     options: InputOptions | None,
+    origin: str = "",
     *,
     goes_on: bool = False,
 ) -> TurnSetup:
     """Return what the next turn of a session runs with; raises `NotFoundError`.
 
-    What is given for the turn goes before what its session has, and that before its agent's own. A
-    turn that goes on, or runs again, has what is given by now before what it began with, and keeps the preset that it
-    began under, unless another is given or the agent's asks more by now.
+    What is given for the turn goes before what its session has, and that before its agent's own; `origin` is the
+    input that the turn comes of, which may be a command's. A turn that goes on, or runs again, has what is given by now before what it began
+    with, and keeps the preset that it began under, unless another is given or the agent's asks more by now.
     """
     conversation = host.conversation
     agent = under(
@@ -168,7 +171,7 @@ def setup_turn(
         host.lineage,
     )
     model = conversation.model
-    given = services.options_given(host.session_id, host.lineage)
+    command, given = services.given.of_turn(host.session_id, origin, is_below=bool(host.lineage))
     if given is not None:
         lasting = InputOptions(given, conversation.agent)
         if options is None:
@@ -196,7 +199,12 @@ def setup_turn(
     client_tools = _client_tools(options, tools)
     if said := services.tools.instructions_for(tools):
         agent = msgspec.structs.replace(agent, prompt=told(agent.prompt, said))
-    channel, lineage = services.channels.own(conversation.kind, host.session_id), host.lineage
+    channel, lineage = services.channels.own(conversation.kind, command), host.lineage
+    if command:
+        lineage = tuple(
+            msgspec.structs.replace(each, channel=services.channels.own(each.kind, command))
+            for each in lineage
+        )
     if wanted.unattended is not None:
         channel, lineage = None, tuple(map(_without_people, lineage))
     return TurnSetup(
@@ -220,6 +228,7 @@ def setup_turn(
         ),
         channel=channel,
         lineage=lineage,
+        command=command,
         kept=kept,
         end_children=partial(services.tree.detached.cancel_below, host.session_id),
         gone=tuple(

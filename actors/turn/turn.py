@@ -406,6 +406,7 @@ class Turn:
             task=conversation.task,
             options=self._setup.options_below(conversation.options.turn),
             client_tools=self._setup.client_tools,
+            command=self._setup.command,
             trace=self._setup.trace_of(self._host, self.turn_id),
         )
 
@@ -470,8 +471,7 @@ class Turn:
         is_settled = not self._is_lost and (asked is None or self._is_settled(asked))
         if caller.broken_off is None and is_settled and not caller.unrecorded:
             return []
-        # What the batch had sent to the journal before it ended is stored ahead of this empty
-        # append.
+        # What the batch had sent to the journal before it ended is stored ahead of this empty append.
         await self._host.append()
         missing: list[DurableEvent] = list(caller.unrecorded)
         if (answer := caller.broken_off) is not None:

@@ -171,7 +171,8 @@ class Titles:
         if row.head_seq > MAX_EVENTS:
             return
         events = await self._services.store.events(session_id)
-        given = self._services.options_given(session_id, ()) or options_of_last(events)
+        by = self._services.given.by(self._services.given.at_work(session_id))
+        given = options_of_last(events) if by is None else by.options
         model = (given.model if given is not None else None) or row.model
         target = self._services.models.target(model, agent.model)
         if not (asks_local or target.endpoint is not None):

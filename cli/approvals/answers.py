@@ -10,7 +10,6 @@ the same rules, so `asked_under` looks for the preset and the channel that give 
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -35,6 +34,7 @@ from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.messages import ApprovalAnswer, CallPlace, PermissionQuestion
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import ApprovalRow, SessionRow
+from ...runtime.text import shell_word
 from ...tools.builtin import builtin_tools
 from ...tools.registry import ToolRegistry
 from ..ask.terminal_channel import TerminalChannel
@@ -331,7 +331,7 @@ class ApprovalCommand:
             return "the program that has the session goes on with it (session.resume())"
         preset = ("--policy", asked.preset) if asked.preset else ()
         words = ["callboard", "run", "--continue", "--session", main_id, *preset]
-        return shlex.join([*words, *self._options])
+        return " ".join(map(shell_word, [*words, *self._options]))
 
 
 def options_for(config: Path | None, data: Path | None) -> tuple[str, ...]:
@@ -408,7 +408,7 @@ async def _version(
         agent=await tree.agent_of(session, lineage),
         session_kind=session.kind,
         workspace=session.workspace,
-        channel=channels.own(session.kind, session.session_id),
+        channel=channels.own(session.kind),
         lineage=lineage,
     )
     question = PermissionQuestion(

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 def root_advice(folder: Path) -> str:
     """Return what to do so that sessions of a daemon may work in a folder: the rest of a sentence."""
     # Imported here, as the few commands that need it do.
+    from ...runtime.text import shell_word
     from ...tools.workspace.roots import why_no_root
 
     if why := why_no_root(str(folder), own_folders()):
         return f"work in another folder: this one can't be a root, since {why}."
     return (
-        f"start the daemon with `callboard serve --root {folder}`, or name the folder in roots of "
+        f"start the daemon with `callboard serve --root {shell_word(str(folder))}`, or name the folder in roots of "
         "[server] in callboard.toml."
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ...runtime.events import TurnStarted
 from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
+from ...runtime.text import shell_word
 from ...runtime.turn_options import GivenCall
 from ..ask.gone_agent import gone_from
 from ..hints import command_line
@@ -188,8 +188,8 @@ def to_go_on(session_id: str, flags: RunFlags, rest: str) -> str:
         place = ["--base-url", flags.base_url]
         for option, value in (("--model", flags.model), ("--dialect", flags.dialect)):
             place += [] if value is None else [option, value]
-    words = shlex.join(["callboard", "run", "--session", session_id, *place])
-    return command_line(f"{words} {rest}")
+    words = map(shell_word, ["callboard", "run", "--session", session_id, *place])
+    return command_line(f"{' '.join(words)} {rest}")
 
 
 def _to_go_on_with(failed: Sequence[SessionRow], which: str) -> str:

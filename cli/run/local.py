@@ -1,7 +1,7 @@
 """`callboard run` in this process: a runtime that other commands may use meanwhile.
 
-The runtime is nobody's: it has the configuration, and what the run was given, its people included, holds for its
-session and those below alone. So it never holds for the turns of another command.
+The runtime is nobody's: it has the configuration, and what the run was given, its people included, holds for its own
+inputs and what comes of them. So it never holds for the turns of another command, in the same session either.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import trio
 
+from ...actors.conversation.inputs import Given
 from ...config.settings import Settings
 from ...embedding.options import check_turn_options
 from ...embedding.runtime import host_of, lend, wish_of
@@ -72,7 +73,7 @@ async def open_local_place(
             model, reason = shown(given), choice.reason or why
         wanted = flags.turn_options(given)
         check_turn_options(host_of(runtime), wanted)
-        place = LocalPlace(door, model, reason, wanted, channel)
+        place = LocalPlace(door, model, reason, wanted, channel, has_input=options.has_input)
         try:
             yield place
         finally:
@@ -89,6 +90,8 @@ class LocalPlace:
         reason: str,
         options: TurnOptions,
         channel: Channel | None,
+        *,
+        has_input: bool,
     ) -> None:
         self.door = door
         self._runtime = runtime = door.runtime
@@ -96,7 +99,9 @@ class LocalPlace:
         self.model = model
         self.model_reason = reason
         self._options = options
+        self._has_input = has_input
         self._session_id = ""
+        self._commands: list[str] = []
         self.approval = runtime.approval
         self.answer = runtime.answer
         self._channel = channel
@@ -117,19 +122,26 @@ class LocalPlace:
 
     async def create_session(self, *, agent: str, budget: Budget | None) -> Session:
         """See `Runtime.create_session`."""
-        return self._given(await self._runtime.create_session(agent=agent, budget=budget))
+        return self._session(await self._runtime.create_session(agent=agent, budget=budget))
 
     async def get_session(self, session_id: str) -> Session:
         """See `Runtime.get_session`."""
         session = await self._runtime.get_session(session_id)
         await self.door.wait_free(session_id)
-        return self._given(session)
+        mine = self._session(session)
+        host, given = host_of(self._runtime), Given(channel=self._channel)
+        left = [row.input_id for row in await self.store.open_inputs(session_id)]
+        if left:
+            if self._has_input:
+                self._commands.append(host.given.add(given))
+            await host.given.take_up(self.store, session_id, left, self._commands[-1])
+        return mine
 
     def call(
         self, session_id: str, calls: tuple[GivenCall, ...], budget: Budget | None
     ) -> Turn[str]:
         """Return a turn that makes these calls, to be entered like that of a prompt."""
-        return turn_of_calls(host_of(self._runtime), session_id, calls, budget)
+        return turn_of_calls(host_of(self._runtime), session_id, calls, budget, self._commands[0])
 
     async def tool_names(self) -> list[str]:
         """Return the names of all tools."""
@@ -138,14 +150,14 @@ class LocalPlace:
 
     def leave(self) -> None:
         """Note that nothing of the run goes on here: what does is of others."""
-        host, session_id = host_of(self._runtime), self._session_id
-        if host.given_options.get(session_id) is self._options:
-            del host.given_options[session_id]
-            host.channels.take_back(session_id)
+        given = host_of(self._runtime).given
+        for command in self._commands:
+            given.end_work(self._session_id, command)
+            given.forget(command)
 
-    def _given(self, session: Session) -> Session:
-        host = host_of(self._runtime)
-        host.channels.give(session.session_id, self._channel)
-        host.given_options[session.session_id] = self._options
-        self._session_id = session.session_id
-        return session
+    def _session(self, session: Session) -> Session:
+        """Return the session for the inputs of this run: they have its options and its people."""
+        host, session_id = host_of(self._runtime), session.session_id
+        self._commands = [host.given.begin(session_id, Given(self._options, self._channel))]
+        self._session_id = session_id
+        return Session(host, session_id, self._commands[0])

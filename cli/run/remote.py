@@ -36,7 +36,7 @@ from ...runtime.turn_options import GivenCall, TurnOptions
 from ...runtime.turns.called_tool import text_of_calls
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import SelectedModel
-from ...runtime.wire.sessions import Cancel, Cancelled, GiveOptions, SetBudget, Ticket
+from ...runtime.wire.sessions import MAX_LEFT, Cancel, Cancelled, GiveOptions, SetBudget, Ticket
 from ..ask.daemon_questions import DaemonQuestions
 from ..ask.read_ahead import ReadAhead
 from ..ask.terminal_channel import TerminalChannel
@@ -306,11 +306,15 @@ class RemotePlace:
         return RemoteTurn(self, session_id, send=send)
 
     async def _given(self, row: SessionRow) -> RemoteSession:
-        """Give all turns of the session the options of the run, while it lasts."""
+        """Give the inputs of the run its options, and those that were left there its people."""
         if self.lender is not None:
-            options = self.wanted or TurnOptions()
+            left = await self.store.open_inputs(row.session_id)
             given = GiveOptions(
-                session_id=row.session_id, options=options, has_people=self.has_people
+                session_id=row.session_id,
+                options=self.wanted or TurnOptions(),
+                has_people=self.has_people,
+                left=tuple(each.input_id for each in left[:MAX_LEFT]),
+                is_for_left=not self._options.has_input,
             )
             await self.lender.give(given)
         self.session_id = row.session_id
@@ -452,6 +456,8 @@ class RemoteTurn:
                     await events.__aexit__(None, None, None)
                 raise
             self.input_id = ticket.input_id
+            if (lender := self._place.lender) is not None:
+                lender.own(self._session_id, ticket.input_id)
         return self
 
     async def __aexit__(

@@ -88,16 +88,12 @@ class Door:
             return set()
         from ...gateway.lifecycle import working
 
-        given = host_of(self.runtime).given_options.keys() - self.gateway.daemon.left_options
-        return await working(self.runtime, given)
+        return await working(self.runtime, host_of(self.runtime).given.working)
 
     async def wait_free(self, session_id: str) -> None:
         """Return when no other command works in a session."""
-        given = host_of(self.runtime).given_options
-        while self.gateway is not None and session_id in given:  # noqa: ASYNC110  nothing tells of it
-            if session_id in self.gateway.daemon.left_options:
-                self.gateway.daemon.left_options.discard(session_id)
-                break
+        given = host_of(self.runtime).given
+        while self.gateway is not None and session_id in given.working:  # noqa: ASYNC110  nothing tells of it
             await trio.sleep(LOOK_SECONDS)
 
     async def others_at_work(self) -> str:

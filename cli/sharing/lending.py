@@ -21,7 +21,7 @@ from ...runtime.errors import (
 from ...runtime.wire.daemon import Reloaded
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import LendModel, SelectedModel
-from ...runtime.wire.sessions import GiveOptions
+from ...runtime.wire.sessions import MAX_LEFT, GiveOptions
 
 LOOK_SECONDS = 0.1
 """Time between two looks whether a session is free for this command."""
@@ -76,8 +76,14 @@ class Lender:
         """
         self._lent(await self._client.request("model/lend", self._wish, SelectedModel))
 
+    def own(self, session_id: str, input_id: str) -> None:
+        """Note an input of this command: if another daemon takes over, its people answer there, too."""
+        if (given := self._given.get(session_id)) is not None:
+            left = (*given.left, input_id)[-MAX_LEFT:]
+            self._given[session_id] = msgspec.structs.replace(given, left=left)
+
     async def give(self, given: GiveOptions) -> None:
-        """Give the turns of a session options, as long as this command is there; wait for another that works in it."""
+        """Give what this command sends to a session options; wait for another that works in it."""
         is_said = False
         while True:
             try:

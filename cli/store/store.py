@@ -22,6 +22,7 @@ from ...runtime.backup.backup import restore_backup, write_backup
 from ...runtime.backup.upkeep import Formats
 from ...runtime.disk.data_lock import DataInUse, check_free
 from ...runtime.errors import ConflictError
+from ...runtime.text import shell_word
 from ..exit_codes import ANSWERED, USAGE
 from ..parameters import Data, Json, Yes, data_path
 from ..terminal.complaint import complain
@@ -143,7 +144,7 @@ def set_aside_command(*, yes: Yes = False, data: Data = None) -> int:
         return USAGE
     kept = _alone(folder, set_aside)
     print(f"The sessions are in {safe_line(str(kept))} now; the next start makes an empty store.")
-    print(f"To read them: callboard sessions --data {safe_line(str(kept))}")
+    print(f"To read them: callboard sessions --data {safe_line(shell_word(str(kept)))}")
     return ANSWERED
 
 

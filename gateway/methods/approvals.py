@@ -188,7 +188,7 @@ async def check_policy(caller: Caller, params: wire.CheckPolicy) -> wire.PolicyA
         tool=params.tool,
         arguments=params.arguments,
         kind=session.kind,
-        channel=host.channels.own(session.kind, session.session_id) or channel,
+        channel=host.channels.own(session.kind) or channel,
         workspace=Path(session.workspace),
         is_tainted=session.is_tainted,
         has_private=session.has_private,

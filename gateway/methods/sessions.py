@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
+from functools import partial
 
+from ...actors.conversation.inputs import Given
 from ...actors.people.lineage import agent_named
 from ...config.prices import priced
 from ...embedding.options import check_turn_options
@@ -34,9 +35,6 @@ from ..shared.pages import byte_page, page
 from ..shared.workspaces import chosen_workspace
 
 methods = MethodTable()
-
-MAX_GIVEN = 1000
-"""Sessions that have options of their own at once: one for each command that runs."""
 
 
 async def _began(caller: Caller, done: DoneRequest) -> SessionRow:
@@ -144,9 +142,8 @@ async def prompt(caller: Caller, params: wire.Prompt) -> wire.Ticket:
     """Prompt a session; the input is on record when this answers."""
     _check_running(caller)
     row = await caller.session(params.session_id)
-    _take_back(caller, params.session_id)
-    params = _by_own_policy(caller, row, params)
-    if params.options is not None or params.mode is InputMode.STEER or caller.via:
+    command = _command(caller, row.session_id)
+    if params.options is not None or params.mode is InputMode.STEER or caller.via or command:
         ticket = await submit_with(caller, row, params)
     else:
         session = await caller.runtime.get_session(params.session_id)
@@ -185,13 +182,13 @@ async def regenerate(caller: Caller, params: wire.RunAgain) -> wire.Ticket:
 async def _again(caller: Caller, params: wire.RunAgain, why: RerunWay) -> wire.Ticket:
     _check_running(caller)
     await caller.session(params.session_id)
-    _take_back(caller, params.session_id)
     ticket = await host_of(caller.runtime).directory.ask(
         RerunTurn(
             session_id=params.session_id,
             why=why,
             message_id=params.message_id,
             request=caller.request,
+            command=_command(caller, params.session_id),
         )
     )
     return wire.Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
@@ -290,11 +287,11 @@ async def purge_sessions(caller: Caller, params: wire.NamedSessions) -> wire.Som
 
 @methods.add("session/give_options", Role.ADMIN)
 async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
-    """Give the turns of a session options, for commands of the daemon's own user.
+    """Give what a connection sends to a session options, for commands of the daemon's own user.
 
-    They hold while the connection lasts, and after it until somebody prompts the session: the command may
-    come back, and what goes on meanwhile must not run by laxer ones. As long as one command works in a session, no other
-    gives it options: its turn would have them, and lose its people.
+    They are those of its inputs, and of what comes of these, also when the connection is gone: the command may come back,
+    and what goes on meanwhile must not run by laxer ones. As long as one command works in a session, no other gives it
+    options.
     """
     daemon, session_id = caller.daemon, params.session_id
     if not daemon.is_local(caller.credential):
@@ -307,55 +304,22 @@ async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
     await caller.check_here(session_id)
     host = host_of(caller.runtime)
     check_turn_options(host, params.options)
-    given = host.given_options
-
-    is_own = caller.subscriptions.has_at_end(session_id)
-    if session_id in given and session_id not in daemon.left_options and not is_own:
+    given, before = host.given, _command(caller, session_id)
+    if given.at_work(session_id) and not before:
         raise OverloadedError(f"another command works in {session_id}", kind="taken")
-
-    def leave() -> None:
-        if given.get(session_id) is params.options:
-            daemon.left_options.add(session_id)
-
-    if len(given) >= MAX_GIVEN:
-        for left in [*daemon.left_options]:
-            _take_back(caller, left)
-    if len(given) >= MAX_GIVEN:
-        raise OverloadedError(f"{MAX_GIVEN} sessions have options of commands already")
-    caller.subscriptions.at_end(session_id, leave)
-    _take_back(caller, session_id)
-    given[session_id] = params.options
-    if not params.has_people:
-        host.channels.give(session_id, None)
+    channel = host.channels.channel if params.has_people else None
+    command = given.begin(session_id, Given(params.options, channel))
+    if params.left:
+        theirs = command if params.is_for_left else given.add(Given(channel=channel))
+        await given.take_up(host.plan.store, session_id, params.left, theirs)
+    caller.subscriptions.at_end(session_id, partial(given.end_work, session_id, command))
     return Nothing()
 
 
-def _take_back(caller: Caller, session_id: str) -> None:
-    """End the options of a command that has left the session."""
-    if session_id in caller.daemon.left_options:
-        caller.daemon.left_options.discard(session_id)
-        host = host_of(caller.runtime)
-        host.given_options.pop(session_id, None)
-        host.channels.take_back(session_id)
-
-
-def _by_own_policy(caller: Caller, row: SessionRow, params: wire.Prompt) -> wire.Prompt:
-    """Return a prompt beside a command that lets more run in the session than its agent does: only its own turns do.
-
-    What steers joins a turn that runs, and has its policy.
-    """
-    host, options = host_of(caller.runtime), params.options or TurnOptions()
-    given = host.given_options.get(params.session_id)
-    if given is None or params.mode is InputMode.STEER or options.policy is not None:
-        return params
-    if caller.subscriptions.has_at_end(params.session_id):  # the command itself
-        return params
-    agent = agent_named(host.agents, row.agent)
-    if not given.widens(agent):
-        return params
-    return msgspec.structs.replace(
-        params, options=msgspec.structs.replace(options, policy=agent.policy)
-    )
+def _command(caller: Caller, session_id: str) -> str:
+    """Return the command by which inputs of this connection have options, if it gave any."""
+    is_own = caller.subscriptions.has_at_end(session_id)
+    return host_of(caller.runtime).given.at_work(session_id) if is_own else ""
 
 
 async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> InputTicket:
@@ -385,6 +349,7 @@ async def submit_with(caller: Caller, row: SessionRow, params: wire.Prompt) -> I
             is_untrusted=params.is_untrusted,
             trace=params.trace,
             via=caller.name if caller.via else "",
+            command=_command(caller, params.session_id),
         )
     )
 

@@ -147,7 +147,6 @@ class DaemonState:
         exchanges: Requests of HTTP that are being answered, by what ends them.
         quotas: What the connections of each token use.
         folders: Where sessions get a folder of their own, when no workspace was named.
-        left_options: Sessions whose given options are those of a command that is not connected any more.
         is_stopping: Whether new connections and inputs are refused.
         known_seq: The last one of all topics that a connection has read.
         store_unavailable: Said to clients since the database of the cluster does not answer; `None` while it does.
@@ -185,7 +184,6 @@ class DaemonState:
         self.exchanges: dict[trio.CancelScope, Credential] = {}
         self.quotas = Quotas(settings)
         self.webhooks = Webhooks(runtime)
-        self.left_options: set[str] = set()
         self.is_stopping = False
         self.known_seq = 0
         self.store_unavailable: StoreAway | None = None

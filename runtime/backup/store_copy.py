@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import trio
 
 from ..disk.data_lock import check_free
+from ..disk.private_folder import at_home
 from ..errors import ConflictError, StorageError
 from ..events import Stored
 from ..store.codec import decode_event, encode_event, event_of
@@ -77,7 +78,7 @@ def place_of(text: str) -> StorePlace:
         ValidationError: The URL is wrong.
     """
     if "://" not in text:
-        folder = Path(text).expanduser().absolute()
+        folder = at_home(Path(text)).absolute()
         return StorePlace(folder, address_in(folder))
     from ..store.postgres.address import address_of, check_driver  # here: few have a database
 

@@ -9,7 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from ..errors import StorageError
+from ..errors import StorageError, ValidationError
+from ..text import shell_word
 
 MODE = 0o700
 
@@ -19,6 +20,18 @@ OWN_NAMES = (
 )
 """The names in a data folder begin with these. A folder that holds others too, like a home, keeps its
 permissions; our files in it are private each by itself."""
+
+
+def at_home(path: Path) -> Path:
+    """Return a path with the home folder in the place of its `~` or `~USER`; raise `ValidationError` for the home of nobody."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        user = path.parts[0][1:]
+        whose = f"there is no user {user!r}" if user else "nobody knows the home folder"
+        raise ValidationError(
+            f"{path}: {whose}. Name the folder in full; for one that has this very name, put ./ before it."
+        ) from error
 
 
 def make_folders(folder: Path) -> None:
@@ -38,7 +51,7 @@ def check_folder(folder: Path) -> None:
         who = "everybody" if mode & stat.S_IWOTH else "its group"
         raise StorageError(
             f"{folder} is not used: {who} can write to it (mode {mode:04o}), and so change what "
-            f"callboard keeps there. Run `chmod go-w {folder}`, or choose another folder."
+            f"callboard keeps there. Run `chmod go-w {shell_word(str(folder))}`, or choose another folder."
         )
 
 
@@ -59,7 +72,7 @@ def check_file(file: Path) -> None:
         who = "everybody" if by_all else "its group"
         raise StorageError(
             f"{file} is not used: {who} can write to {place}, and so change what it says. "
-            f"Run `chmod go-w {place}`, or choose another file."
+            f"Run `chmod go-w {shell_word(str(place))}`, or choose another file."
         )
 
 

@@ -20,6 +20,7 @@ import apsw
 from ..disk.private_folder import check_folder, close_folder, make_folders, sync_path
 from ..errors import CallboardError, NotFoundError, StorageError, StorageFull
 from ..redaction import redacting_logger
+from ..text import shell_word
 from .codec import add_check, event_of, has_checksums
 from .health.last_commit import HEADER, LogPlace, has_rest, loss
 from .health.last_commit import SUFFIX as NOTE_SUFFIX
@@ -99,7 +100,7 @@ def check_address(folder: Path, url: str, name: str) -> None:
         return
     if found is None and os.path.lexists(folder / DATABASE_NAME):
         raise StorageError(
-            f"The record of {folder} is in {DATABASE_NAME} there. `callboard store copy {folder} {url}` copies "
+            f"The record of {folder} is in {DATABASE_NAME} there. `callboard store copy {shell_word(str(folder))} {url}` copies "
             f"it to the database, and `callboard store set-aside` puts the file away; then {name} can be its store."
         )
     if found is not None:

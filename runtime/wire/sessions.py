@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -240,16 +240,24 @@ class GetUsage(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: WireInteger = 0
 
 
+MAX_LEFT = 1000
+"""Inputs that a command takes up: more than wait in a session, which has 256 at most, and a turn."""
+
+
 class GiveOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of all turns of a session, and of those below it, that have none of their own.
+    """Options of the inputs that a command sends to a session, and of all that comes of them.
 
     Attributes:
         has_people: Whether questions wait for clients; otherwise, what asks is denied.
+        left: Inputs on record that the command takes up: its people answer for them, too.
+        is_for_left: Whether those have the options as well: it sends no other input.
     """
 
     session_id: Word
     options: TurnOptions
     has_people: bool = True
+    left: Annotated[tuple[Word, ...], msgspec.Meta(max_length=MAX_LEFT)] = ()
+    is_for_left: bool = False
 
 
 class SetBudget(msgspec.Struct, frozen=True, kw_only=True):

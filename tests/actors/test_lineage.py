@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from callboard.actors.conversation.inputs import Given, GivenOptions
 from callboard.actors.people.lineage import Channels, Lineage
 from callboard.runtime.channel import Channel
 from callboard.runtime.definitions import Agent, Preset, SessionKind
@@ -114,8 +115,9 @@ def test_the_nearest_channel_serves(place: CallPlace, session_id: str | None) ->
 
 
 def test_only_main_sessions_have_a_channel_of_their_own() -> None:
-    channels = Channels(Desk())
-    assert [channels.own(kind, "s") for kind in (MAIN, BRANCH, WORKER)] == ["desk", None, None]
-    assert Channels().own(MAIN, "s") is None
-    channels.give("s", None)
-    assert [channels.own(MAIN, each) for each in ("s", "other")] == [None, "desk"]
+    given = GivenOptions()
+    channels = Channels(Desk(), given.people)
+    assert [channels.own(kind) for kind in (MAIN, BRANCH, WORKER)] == ["desk", None, None]
+    assert Channels().own(MAIN) is None
+    command = given.begin("s", Given())
+    assert [channels.own(MAIN, each) for each in (command, "", "gone")] == [None, "desk", "desk"]

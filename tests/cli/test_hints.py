@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from callboard.cli.app import COMMANDS, complete_parser
 from callboard.cli.hints import command_line, has_option, note_options, runnable
+from callboard.cli.terminal.escaping import safe_line
 from callboard.cli.terminal.folding import folded
 from callboard.providers.testing.script import reply, status
 from callboard.providers.testing.scripted_server import open_scripted_server
@@ -165,3 +169,59 @@ def test_a_path_with_a_backslash_is_named_as_it_is(tmp_path: Path) -> None:
     note_options({"data": Path(r"a\q b\1")})
     assert runnable("`callboard show last`") == r"`callboard show last --data 'a\q b\1'`"
     note_options({})
+
+
+@pytest.mark.parametrize("name", ["my  store", " of   mine ", "a\tb", "it's  here", "a\u00a0 b"])
+def test_a_path_with_white_spaces_is_the_same_when_its_command_is_pasted(
+    tmp_path: Path, name: str
+) -> None:
+    """Two spaces were one in the message, and the command that it named had another folder."""
+    note_options({"data": tmp_path / name})
+    try:
+        said = safe_line(runnable("Then `callboard status` says more."))
+    finally:
+        note_options({})
+    pasted = said.partition("`callboard status --data ")[2].partition("`")[0]
+    there = subprocess.run(
+        ["bash", "-c", f"printf %s {pasted}"],
+        stdout=subprocess.PIPE,
+        check=True,
+        env={"LC_ALL": "C.UTF-8"},
+    )
+    assert there.stdout.decode() == str(tmp_path / name)
+
+
+PATHS = {
+    "run": ("--data", "--config", "--workspace", "--attach", "--output", "--answer-schema"),
+    "sessions": ("--data",),
+    "serve": ("--root",),
+    "skills": ("--workspace",),
+    "backup": ("",),
+    "restore": ("",),
+    "store copy": ("",),
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "option"), [(line, option) for line, options in PATHS.items() for option in options]
+)
+async def test_a_path_in_the_home_of_nobody_is_said_to_be_that(
+    command: Command, run_here: Callable[..., Awaitable[Finished]], line: str, option: str
+) -> None:
+    """It was "a bug of callboard", or looked for in a folder whose name begins with a tilde."""
+    words = [*line.split(), *filter(None, [option]), "~nosuchuser/x"]
+    words += {"run": ["Go."], "store copy": ["~nosuchuser/y"]}.get(line, [])
+    done = await run_here(command, *words)
+    assert done.code == 1
+    assert "~nosuchuser/x: there is no user 'nosuchuser'." in done.err
+
+
+async def test_a_path_at_home_is_found_where_no_shell_expands_it(
+    command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "words.txt").write_text("Hello.")
+    home = {"HOME": str(tmp_path)}
+    words = ("--attach=~/words.txt", "--output=~/answer.md")
+    done = await command("run", *words, "Go.", environ=home)
+    assert done.code == 0, done
+    assert (tmp_path / "answer.md").exists()

@@ -11,9 +11,10 @@ import pytest
 import trio
 
 import callboard
+from callboard.actors.conversation.inputs import Given
 from callboard.embedding.runtime import host_of
 from callboard.providers.provider import LocalModel
-from callboard.providers.testing.script import reply
+from callboard.providers.testing.script import reply, stall
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.events import ApprovalAsked, TurnEnded, TurnStarted
 from support.stage import open_in
@@ -36,6 +37,15 @@ def open_on(
         return text
 
     return open_in(folder, steps, "disk", tools=[write], on_approval=asks, **options)
+
+
+def of_command(
+    runtime: callboard.Runtime, session: callboard.Session, options: callboard.TurnOptions
+) -> callboard.Session:
+    """The session for the inputs of a command, which have these options here."""
+    host = host_of(runtime)
+    given = Given(options, host.channels.channel)
+    return callboard.Session(host, session.session_id, host.given.begin(session.session_id, given))
 
 
 async def suspended(folder: Path) -> tuple[str, str]:
@@ -120,9 +130,8 @@ async def test_a_turn_that_runs_again_keeps_its_preset_and_its_tools(tmp_path: P
     async with open_on(tmp_path, []) as runtime:
         session = await runtime.create_session()
         given = callboard.TurnOptions(policy=callboard.Preset.STRICT, tools=("write",))
-        host_of(runtime).given_options[session.session_id] = given
         with pytest.raises(callboard.CallboardError):
-            await session.run("Go.")
+            await of_command(runtime, session, given).run("Go.")
     model = callboard.ScriptedModel([CALL, *DONE, CALL, *DONE])
     async with open_on(tmp_path, model, deny) as runtime:
         again = await runtime.get_session(session.session_id)
@@ -132,8 +141,7 @@ async def test_a_turn_that_runs_again_keeps_its_preset_and_its_tools(tmp_path: P
         assert (asked, noted(tmp_path)) == (["write"], [])
         # Who runs it again may change that.
         given = callboard.TurnOptions(policy=callboard.Preset.BALANCED)
-        host_of(runtime).given_options[session.session_id] = given
-        async with again.regenerate() as turn:
+        async with of_command(runtime, again, given).regenerate() as turn:
             await turn.answer()
         assert (asked, noted(tmp_path)) == (["write"], ["original"])
 
@@ -164,8 +172,7 @@ async def test_a_late_answer_goes_on_under_the_preset_of_its_turn(tmp_path: Path
     async with open_on(tmp_path, [CALL, *DONE]) as runtime:
         session = await runtime.create_session()
         given = callboard.TurnOptions(policy=callboard.Preset.STRICT, unattended="defer")
-        host_of(runtime).given_options[session.session_id] = given
-        await session.run("Go.")
+        await of_command(runtime, session, given).run("Go.")
         [waiting] = await runtime.store.approvals(state="waiting")
     asked: list[str] = []
 
@@ -182,3 +189,33 @@ async def test_a_late_answer_goes_on_under_the_preset_of_its_turn(tmp_path: Path
     assert [e.policy for e in began if isinstance(e, TurnStarted)] == [callboard.Preset.STRICT] * 2
     assert asked == ["write"]
     assert noted(tmp_path) == ["edited"]
+
+
+async def test_a_late_answer_of_a_session_below_keeps_the_preset_in_another_process(
+    tmp_path: Path,
+) -> None:
+    """What followed from a detached session ran under the laxer preset of the agent, when another process had it."""
+    delegate = {"kind": "branch", "task": "Wait.", "wait": False}
+    begin: list[ScriptStep] = [
+        reply(calls=[("delegate", delegate)]),
+        reply("Begun."),
+        stall("I think."),
+    ]
+
+    async def allow_no_write(request: callboard.ApprovalRequest) -> str:
+        await trio.lowlevel.checkpoint()
+        return "deny" if request.tool == "write" else "allow"
+
+    async with open_on(tmp_path, begin, allow_no_write) as runtime:
+        session = await runtime.create_session()
+        given = callboard.TurnOptions(policy=callboard.Preset.STRICT)
+        await of_command(runtime, session, given).run("Go.")
+    async with open_on(tmp_path, [CALL, *DONE], allow_no_write) as runtime:
+        again = await runtime.get_session(session.session_id)
+        async with again.follow() as events:
+            async for event in events:
+                if isinstance(event, TurnEnded):
+                    break
+        began = [e.event for e in await runtime.store.events(session.session_id)]
+    assert [e.policy for e in began if isinstance(e, TurnStarted)] == [callboard.Preset.STRICT] * 2
+    assert noted(tmp_path) == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager as AsyncContext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,11 @@ from callboard.client.client import Client, connect
 from callboard.config.keys.tokens import local_credential
 from callboard.config.sections import ServerSettings
 from callboard.config.settings import Settings
-from callboard.gateway.gateway import open_gateway
+from callboard.gateway.gateway import Gateway, open_gateway
+from callboard.gateway.shared.clients_channel import ClientsChannel
 from callboard.providers.testing.script import reply, stall
 from callboard.runtime.definitions import InputMode, Preset, ThinkingEffort
-from callboard.runtime.events import CallFinished, InputAccepted
+from callboard.runtime.events import ApprovalAsked, CallFinished, InputAccepted, TurnEnded
 from callboard.runtime.turn_options import TurnOptions
 from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
@@ -258,48 +262,93 @@ async def inputs(daemon: Daemon, session_id: str) -> int:
     return sum(isinstance(each.event, InputAccepted) for each in record)
 
 
-async def test_options_of_a_command_hold_until_somebody_else_prompts(tmp_path: Path) -> None:
+@asynccontextmanager
+async def open_beside_commands(
+    folder: Path, policy: Preset, model: Any = "rehearsal"
+) -> AsyncGenerator[tuple[callboard.Runtime, Gateway, Callable[[], AsyncContext[Client]]]]:
+    """A runtime that commands of its user share: what they connect with."""
+    local, token = local_credential()
+    (folder / "work").mkdir()
+    async with (
+        callboard.open_runtime(
+            model=model,
+            workspace=folder / "work",
+            settings=Settings(policy=policy),
+            channel=ClientsChannel(),
+        ) as runtime,
+        open_gateway(runtime, ServerSettings(port=0), folder / "data", local=local) as gateway,
+    ):
+        url = f"ws://127.0.0.1:{gateway.port}/ws"
+        yield runtime, gateway, lambda: connect(url, token.reveal())
+
+
+async def give(client: Client, session_id: str, policy: Preset, *, has_people: bool = True) -> None:
+    options = TurnOptions(policy=policy)
+    given = GiveOptions(session_id=session_id, options=options, has_people=has_people)
+    await client.request("session/give_options", given, Nothing)
+
+
+async def test_stricter_options_of_a_command_hold_for_its_inputs_when_it_is_gone(
+    tmp_path: Path,
+) -> None:
     """Its connection may break: what goes on meanwhile must not run by laxer ones."""
-    local, token = local_credential()
-    (tmp_path / "work").mkdir()
-    settings = Settings(policy=Preset.AUTO)
-    async with (
-        callboard.open_runtime(
-            model="rehearsal", workspace=tmp_path / "work", settings=settings, on_approval="wait"
-        ) as runtime,
-        open_gateway(runtime, ServerSettings(port=0), tmp_path / "data", local=local) as gateway,
-    ):
-        url = f"ws://127.0.0.1:{gateway.port}/ws"
+    write = [reply(calls=[("write_file", {"path": "a.txt", "content": "a"})]), reply("Done.")]
+    model = callboard.ScriptedModel([stall("Thinking."), *write, *write])
+    async with open_beside_commands(tmp_path, Preset.AUTO, model) as (runtime, gateway, come):
         session = await runtime.create_session()
-        async with connect(url, token.reveal()) as client:
-            strict = TurnOptions(policy=Preset.STRICT)
-            given = GiveOptions(session_id=session.session_id, options=strict, has_people=False)
-            await client.request("session/give_options", given, Nothing)
+        async with come() as client:
+            await give(client, session.session_id, Preset.STRICT, has_people=False)
+            await client.prompt(session.session_id, "Wait.")
+            await client.prompt(session.session_id, "Write.")
         await until(lambda: not gateway.daemon.connections)
-        await session.run("Write 'a' to a.txt.")
+        async with session.follow() as events:
+            await session.cancel()
+            async for event in events:
+                if isinstance(event, TurnEnded) and event.outcome == "answered":
+                    break
         assert not (tmp_path / "work" / "a.txt").exists()
-        async with connect(url, token.reveal()) as client:
-            await client.ask(session.session_id, "Write 'b' to b.txt.")
-        assert (tmp_path / "work" / "b.txt").read_text() == "b"
+        await session.run("Write.")  # somebody else's: as the agent has it
+        assert (tmp_path / "work" / "a.txt").read_text() == "a"
 
 
-async def test_a_laxer_policy_of_a_command_is_that_of_its_own_prompts(tmp_path: Path) -> None:
-    local, token = local_credential()
-    (tmp_path / "work").mkdir()
-    settings = Settings(policy=Preset.STRICT)
+@pytest.mark.parametrize("door", ["prompt", "program", "regenerate", "mid-turn"])
+async def test_a_laxer_policy_of_a_command_is_that_of_its_own_inputs(
+    tmp_path: Path, door: str
+) -> None:
+    """Turns that others began, or ran again, in the session of a `run --policy auto` ran as laxly; what they asked was denied."""
+    steps = [reply(calls=[WRITE]), reply("Done.")] * 2
+    model = callboard.ScriptedModel([stall("Thinking."), *steps] if door == "mid-turn" else steps)
     async with (
-        callboard.open_runtime(
-            model="rehearsal", workspace=tmp_path / "work", settings=settings, on_approval="deny"
-        ) as runtime,
-        open_gateway(runtime, ServerSettings(port=0), tmp_path / "data", local=local) as gateway,
+        open_beside_commands(tmp_path, Preset.STRICT, model) as (runtime, _, come),
+        come() as client,
+        come() as other,
     ):
-        url = f"ws://127.0.0.1:{gateway.port}/ws"
-        session = await runtime.create_session()
-        async with connect(url, token.reveal()) as client, connect(url, token.reveal()) as other:
-            auto = TurnOptions(policy=Preset.AUTO)
-            given = GiveOptions(session_id=session.session_id, options=auto)
-            await client.request("session/give_options", given, Nothing)
-            await other.ask(session.session_id, "Write 'a' to a.txt.")
-            assert not (tmp_path / "work" / "a.txt").exists()
-            await client.ask(session.session_id, "Write 'b' to b.txt.")
-            assert (tmp_path / "work" / "b.txt").read_text() == "b"
+        session, written = await runtime.create_session(), tmp_path / "work" / "a.txt"
+        session_id = session.session_id
+        await give(client, session_id, Preset.AUTO, has_people=False)
+        if door == "mid-turn":
+            await client.prompt(session_id, "Wait.")
+        else:
+            await client.ask(session_id, "Write.")
+            assert written.read_text() == "a"  # the control
+            written.unlink()
+        async with session.follow() as events:
+            match door:
+                case "prompt":
+                    await other.prompt(session_id, "Write.")
+                case "program":  # as schedules, webhooks and the protocols of others begin turns
+                    await session.submit("Write.")
+                case "regenerate":
+                    await other.regenerate(session_id)
+                case _:
+                    await other.prompt(session_id, "Write.")
+                    await session.cancel()
+            async for event in events:
+                if isinstance(event, ApprovalAsked | CallFinished):
+                    break
+        assert isinstance(
+            event, ApprovalAsked
+        )  # and it waits for people: only the command has none
+        assert not written.exists()
+        await other.answer(event.approval_id, callboard.ApprovalAnswer(decision="allow"))
+        await until(written.exists)

@@ -22,6 +22,7 @@ from ..actors.budget.budgets import BudgetBook
 from ..actors.calls.call import CallPreparation
 from ..actors.calls.dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from ..actors.calls.dispatcher import ToolDispatcher
+from ..actors.conversation.inputs import GivenOptions
 from ..actors.delegation.tree import SessionTree
 from ..actors.directory import MAILBOX_CAPACITY as DIRECTORY_CAPACITY
 from ..actors.directory import Directory, LiveSessions
@@ -72,7 +73,6 @@ from ..runtime.messages import (
 from ..runtime.store.interface import Store
 from ..runtime.taint.marked_files import MarkedFiles
 from ..runtime.taint.tracked_network import Connect
-from ..runtime.turn_options import TurnOptions
 from ..runtime.turns.activity import Activity
 from ..tools.registry import ToolRegistry
 from ..tools.skills.shelf import SkillShelf
@@ -194,8 +194,8 @@ class Host:
         self.activity = Activity()
         self.live: LiveSessions = {}
         self.budgets = BudgetBook(plan.store, plan.force.prices, self.agents)
-        self.channels = Channels(plan.channel)
-        self.given_options: dict[str, TurnOptions] = {}
+        self.given = GivenOptions()
+        self.channels = Channels(plan.channel, self.given.people)
         self._supervisors: list[Supervisor] = []
         self.mcp: McpServers | None = None
         self._services: trio.Nursery | None = None
@@ -511,7 +511,7 @@ class Host:
             gone_agents=plan.force.gone,
             budgets=self.budgets,
             channels=self.channels,
-            given_options=self.given_options,
+            given=self.given,
             tree=self.tree,
             recorder=plan.recorder,
             strict=plan.strict,

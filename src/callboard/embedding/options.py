@@ -19,6 +19,7 @@ from ..providers.catalog.table import check_provider
 from ..providers.provider import LocalModel
 from ..runtime.channel import Channel
 from ..runtime.definitions import Agent, InputMode, Preset, PresetWord
+from ..runtime.disk.private_folder import at_home
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from ..runtime.redaction import redacting_logger
@@ -65,7 +66,7 @@ def folder_of(**given: str | Path) -> Path:
     """Return the absolute path of the one option that is passed; raise `ValidationError`."""
     check_options(**given)
     [path] = given.values()
-    return Path(path).expanduser().absolute()
+    return at_home(Path(path)).absolute()
 
 
 def http_of(http: GivenHttp | None) -> AsyncClient | None:

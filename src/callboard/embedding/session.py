@@ -45,8 +45,8 @@ class Session:
             print(await turn.answer())
     """
 
-    def __init__(self, host: Host, session_id: str) -> None:
-        self._host = host
+    def __init__(self, host: Host, session_id: str, _command: str = "") -> None:
+        self._host, self._command = host, _command
         self.session_id = session_id
 
     @overload
@@ -141,6 +141,7 @@ class Session:
             widens=None,  # the program decides what its agents may do
             is_untrusted=keywords.get("is_untrusted", False),
             trace=keywords.get("trace") or _current_trace(self._host),
+            command=self._command,
         )
 
     async def submit(
@@ -231,7 +232,11 @@ class Session:
 
     def _rerun(self, why: RerunWay, message_id: str | None) -> Turn:
         message = RerunTurn(
-            session_id=self.session_id, why=why, message_id=message_id, subscription=Subscription()
+            session_id=self.session_id,
+            why=why,
+            message_id=message_id,
+            subscription=Subscription(),
+            command=self._command,
         )
         return Turn(self._host, message)
 

@@ -204,7 +204,11 @@ async def _called(
 
 
 def turn_of_calls(
-    host: Host, session_id: str, calls: tuple[GivenCall, ...], budget: Budget | None
+    host: Host,
+    session_id: str,
+    calls: tuple[GivenCall, ...],
+    budget: Budget | None,
+    command: str = "",
 ) -> Turn:
     """Return a turn that makes these calls, to be entered like that of a prompt."""
     from ..runtime.turns.called_tool import text_of_calls
@@ -215,6 +219,7 @@ def turn_of_calls(
         budget=checked_budget(budget),
         options=TurnOptions(calls=calls),
         subscription=Subscription(),
+        command=command,
     )
     return Turn(host, message)
 
