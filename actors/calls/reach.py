@@ -20,7 +20,7 @@ from ...runtime.handles import WebRequest
 from ...runtime.http.url import parse_url
 from ...runtime.messages import PermissionQuestion
 from ...runtime.taint.marks import SessionMarks, joined, marked, marks_of_call
-from ...runtime.taint.tracked_files import FileWatch, TrackedReader
+from ...runtime.taint.tracked_files import FileWatch, TrackedReader, TrackedWriter
 from ...runtime.taint.tracked_network import TrackedNetwork
 from ...runtime.taint.tracked_processes import TrackedProcesses
 from .call import ReadyCall
@@ -29,6 +29,7 @@ Judge = Callable[[PermissionQuestion, frozenset[str]], Awaitable[str | None]]
 """Returns why a call must not do this, or `None`; the hosts are those that it was decided with."""
 
 _TAINTED = SessionMarks(is_tainted=True)
+_OF_FILES = frozenset({Capability.FILES_READ, Capability.FILES_WRITE})
 
 
 @runtime_checkable
@@ -138,19 +139,21 @@ def due_marks(
 
 
 def _needs_that_read(ready: ReadyCall) -> tuple[Capability, ...]:
-    """Return the call's needs, without the network when it has certainly received nothing.
+    """Return the call's needs, without those by which it has certainly learned nothing: the network, and files to write.
 
-    That is certain of a built-in tool that runs no program: its handle is its only way out.
+    That is certain of a built-in tool that runs no program: its handles are its only way out.
     """
-    network = ready.context.network
+    network, files, needs = ready.context.network, ready.context.files_write, ready.needs
+    is_bound = ready.tool.is_ours and Capability.PROCESSES not in needs
+    if is_bound and isinstance(files, TrackedWriter) and not files.watch.has_learned:
+        needs = tuple(need for need in needs if need not in _OF_FILES)
     if not ready.tool.is_trusted and (
         not isinstance(network, TrackedNetwork)
         or network.may_have_heard
-        or not ready.tool.is_ours
-        or Capability.PROCESSES in ready.needs
+        or not is_bound
     ):
-        return ready.needs
-    return tuple(need for need in ready.needs if need is not Capability.NETWORK)
+        return needs
+    return tuple(need for need in needs if need is not Capability.NETWORK)
 
 
 def _watch(ready: ReadyCall) -> FileWatch | None:

@@ -48,6 +48,7 @@ class BrokerServices(msgspec.Struct, kw_only=True):
         store: Holds the questions and grants of earlier processes.
         preparation: Validates arguments that a person changed.
         agents: By name, for answers to sessions that are not loaded.
+        gone_agents: Those that are not configured any more, as they were.
         policies: All rules.
         channels: Finds the people to ask.
         limits: Say after what time silence becomes a denial.
@@ -57,6 +58,7 @@ class BrokerServices(msgspec.Struct, kw_only=True):
     store: StoreReader
     preparation: CallPreparation
     agents: Mapping[str, Agent]
+    gone_agents: Mapping[str, Agent] = {}
     policies: PolicyBook
     channels: Channels
     limits: Limits
@@ -244,7 +246,9 @@ class ApprovalRecord:
     async def _place(self, row: ApprovalRow, session: SessionRow) -> CallPlace:
         """Return where the call was made, with the tools and the parents that the session has."""
         services = self._services
-        tree = Lineage(services.store, services.agents, services.channels)
+        tree = Lineage(
+            services.store, services.agents, services.channels, services.gone_agents
+        )
         lineage = await tree.above(session.parent_id)
         agent = await tree.agent_of(session, lineage)
         return CallPlace(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..changes.file_versions import KeepsVersions
 from ..definitions import ErrorType, ToolFailure
-from ..handles import FileContent, FileInfo, ReadableFiles, WritableFiles
+from ..handles import FileContent, FileInfo, Listing, ReadableFiles, WritableFiles
 from .marked_files import MarkedFiles, OpenLook
 
 if TYPE_CHECKING:
@@ -32,10 +32,12 @@ class FileWatch:
 
     Attributes:
         read: Marked files that the call has read since `begin`, relative to the workspace.
+        has_learned: Whether it may have learned anything of what was there: a content, a name, a size.
     """
 
     def __init__(self, marks: MarkedFiles, workspace: str) -> None:
         self.read: dict[str, None] = {}
+        self.has_learned = False
         self._marks = marks
         self._workspace = workspace
         self._lock = Lock()
@@ -59,6 +61,7 @@ class FileWatch:
     def begin(self, is_tainted: Callable[[], bool]) -> None:
         """Begin the call. What was read before, for a preview, never reaches the model."""
         self.read.clear()
+        self.has_learned = False
         self._session_is_tainted = is_tainted
 
     def end(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -265,12 +268,28 @@ class TrackedReader:
     def __init__(self, files: ReadableFiles, watch: FileWatch) -> None:
         self._files = files
         self.watch = watch
-        # Names, sizes and times don't taint, so these need no tracking.
-        self.normalize, self.find, self.entries = files.normalize, files.find, files.entries
+        self.normalize = files.normalize
+
+    def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
+        """See `ReadableFiles`; names, sizes and times don't taint."""
+        found = self._files.find(path, follow=follow)
+        if found is not None:
+            self.watch.has_learned = True
+        return found
+
+    def entries(
+        self, path: str, *, recursive: bool, include_hidden: bool, max_entries: int
+    ) -> Listing:
+        """See `ReadableFiles`; names, sizes and times don't taint."""
+        self.watch.has_learned = True
+        return self._files.entries(
+            path, recursive=recursive, include_hidden=include_hidden, max_entries=max_entries
+        )
 
     def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
         """See `ReadableFiles`."""
         watch = self.watch
+        watch.has_learned = True
         real = _real(self._files, path) if watch.is_needed else None
         was_marked = real is not None and watch.is_marked(real)
         content = self._files.read(path, offset=offset, limit=limit)
@@ -309,7 +328,11 @@ class TrackedWriter(TrackedReader):
         is_tainted, before = watch.is_tainted, watch.now()
 
         def write() -> FileInfo:
-            return files.write(path, data, replace=replace, create_dirs=create_dirs)
+            try:
+                return files.write(path, data, replace=replace, create_dirs=create_dirs)
+            except ToolFailure:
+                watch.has_learned = True  # its text says what is there
+                raise
 
         info = self._put(path, write) if is_tainted else write()
         if not is_tainted and watch.is_needed:
@@ -320,11 +343,13 @@ class TrackedWriter(TrackedReader):
     def append(self, path: str, data: bytes, *, create_dirs: bool) -> FileInfo:
         """See `WritableFiles`."""
         files = self._writable
+        self.watch.has_learned = True  # the size of what was there
         return self._put(path, lambda: files.append(path, data, create_dirs=create_dirs))
 
     def replace_unchanged(self, path: str, data: bytes, *, digest: bytes) -> FileInfo:
         """See `WritableFiles`."""
         files = self._writable
+        self.watch.has_learned = True
         info = self._put(path, lambda: files.replace_unchanged(path, data, digest=digest))
         if not self.watch.is_tainted:  # nor was what it read of the file
             self.watch.note_clean(info.path)
@@ -333,6 +358,7 @@ class TrackedWriter(TrackedReader):
     def move(self, source: str, destination: str, *, overwrite: bool) -> None:
         """See `WritableFiles`; marks move along, and marks at the destination are cleared."""
         watch = self.watch
+        watch.has_learned = True
         leaves = watch.leaves(self._files.normalize(source), self._files.normalize(destination))
         if not (watch.is_needed or leaves):
             self._writable.move(source, destination, overwrite=overwrite)
@@ -347,7 +373,7 @@ class TrackedWriter(TrackedReader):
 
     def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
         """See `WritableFiles`; the marks of deleted files are cleared."""
-        before = self.watch.now()
+        before, self.watch.has_learned = self.watch.now(), True
         gone = self._writable.delete(path, recursive=recursive)
         if self.watch.is_needed:
             self.watch.clear(gone[-1], before)

@@ -33,6 +33,9 @@ from support.web.web_server import Answer, WebServer, open_web_server, page, red
 HERE = "127.0.0.1"
 THERE = "localhost"
 READ = ("read_file", {"path": "notes.md"})
+CREATE = ("write_file", {"path": "new.md", "content": "x"})
+APPEND = ("write_file", {"path": "notes.md", "content": "x", "mode": "append"})
+MOVE = ("move_file", {"from": "notes.md", "to": "moved.md"})
 EXPOSED = "the session has read untrusted content and private data"
 
 
@@ -131,6 +134,10 @@ async def test_having_read_both_each_host_asks_until_let(tmp_path: Path, store: 
         ([["HERE"]], "balanced", False),
         ([[READ]], "balanced", False),
         ([], "balanced", False),
+        ([[CREATE], ["HERE"]], "balanced", False),  # it learned nothing of what is there
+        ([[CREATE, CREATE], ["HERE"]], "balanced", True),  # that it is there already
+        ([[APPEND], ["HERE"]], "balanced", True),  # how long it was
+        ([[MOVE], ["HERE"]], "balanced", True),
         ([[READ], ["HERE"]], "auto", False),
     ],
 )

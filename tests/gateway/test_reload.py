@@ -366,3 +366,32 @@ async def test_files_that_were_just_read_are_read_again_only_when_they_changed(
             told = await scene.client.request("config/reload", Nothing(), Reloaded)
             assert told.state.revision == revision
     assert sum("holds; changed" in record.getMessage() for record in caplog.records) == 2
+
+
+async def test_an_answer_by_id_is_judged_by_what_its_agent_was_when_that_is_gone(
+    tmp_path: Path,
+) -> None:
+    """Changed arguments were refused as a call of a session that may do nothing."""
+    (work := tmp_path / "work").mkdir()
+    for name in ("old.txt", "older.txt"):
+        (work / name).write_text("old")
+    strict = GOING.replace("auto", "strict")
+    script = [callboard.reply(calls=[("delete_file", {"path": "old.txt"})]), callboard.reply("So.")]
+    kept: dict[str, Any] = {"on_approval": "wait", "data": tmp_path / "kept"}
+    (tmp_path / "callboard.toml").write_text(strict)
+    settings, model = load_settings(tmp_path / "callboard.toml"), callboard.ScriptedModel(script)
+    async with callboard.open_runtime(model=model, settings=settings, **kept) as runtime:
+        session = await runtime.create_session(agent="goer", workspace=work)
+        await session.submit("Delete it.")
+        with trio.fail_after(PATIENCE_SECONDS):
+            while not (rows := await runtime.approvals()):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+    edited = callboard.ApprovalAnswer(decision="allow", arguments='{"path": "older.txt"}')
+    foreign = callboard.ApprovalAnswer(decision="allow", arguments='{"path": 1}')
+    async with served(tmp_path, strict, model=callboard.ScriptedModel([]), **kept) as scene:
+        await scene.reload("")
+        with pytest.raises(callboard.CallboardError):  # the control
+            await scene.client.answer(rows[0].approval_id, foreign)
+        await scene.client.answer(rows[0].approval_id, edited)
+        [row] = await scene.runtime.store.approvals(approval_id=rows[0].approval_id)
+        assert row.state == "allowed"

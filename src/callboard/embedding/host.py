@@ -464,6 +464,7 @@ class Host:
             store=plan.store,
             preparation=preparation,
             agents=self.agents,
+            gone_agents=plan.force.gone,
             policies=self.force.policies,
             channels=self.channels,
             limits=self.limits,
