@@ -170,7 +170,7 @@ ALONE: dict[str, str] = {
         actors/directory: MAILBOX_CAPACITY MAX_STOPPING MAX_WAKING
         actors/handles/open_handles: MAX_OPEN_WORKSPACES
         actors/model/stream: MAILBOX_CAPACITY
-        actors/conversation/inputs: MAX_COMMANDS MAX_INPUTS
+        actors/conversation/inputs: MAX_COMMANDS MAX_INPUTS MAX_LATE
         actors/permissions/broker: MAILBOX_CAPACITY
         actors/permissions/record: MAX_LEFT
         actors/session/session: MAILBOX_CAPACITY MAX_WAITING_INPUTS

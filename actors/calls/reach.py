@@ -148,9 +148,7 @@ def _needs_that_read(ready: ReadyCall) -> tuple[Capability, ...]:
     if is_bound and isinstance(files, TrackedWriter) and not files.watch.has_learned:
         needs = tuple(need for need in needs if need not in _OF_FILES)
     if not ready.tool.is_trusted and (
-        not isinstance(network, TrackedNetwork)
-        or network.may_have_heard
-        or not is_bound
+        not isinstance(network, TrackedNetwork) or network.may_have_heard or not is_bound
     ):
         return needs
     return tuple(need for need in needs if need is not Capability.NETWORK)

@@ -53,6 +53,8 @@ MAX_SOURCE_CHARACTERS = 100
 
 MAX_COMMANDS = 1000
 """Commands whose options hold at once: one for each session in which a command works, or worked lately."""
+MAX_LATE = 1000
+"""Questions left in a session that a command takes up: more than a person answers."""
 MAX_INPUTS = 10_000
 """Inputs of commands that are remembered, a few for each command and each session below. What came of the oldest goes on as it
 stands on record."""
@@ -213,8 +215,7 @@ class SessionOptions:
     Attributes:
         turn: The options of the latest turn.
         trace: Where the sender of its input stands in a trace.
-        origin: The input that the latest turn came of: its own, or for a late result the one whose turn began what has
-            ended; for the answer of a session below, the id of that.
+        origin: The first input of the latest turn.
     """
 
     def __init__(self) -> None:
@@ -224,7 +225,7 @@ class SessionOptions:
         self._traces: dict[str, TraceContext] = {}
         self._of_inputs: dict[str, InputOptions] = {}
         self._of_calls: dict[str, tuple[InputOptions | None, str]] = {}
-        self._origins: dict[str, str] = {}
+        self._origins: dict[str, tuple[str, ...]] = {}
         self._begun: tuple[str, ...] = ()
         self.origin = ""
         self._wideners: set[str] = set()
@@ -238,9 +239,11 @@ class SessionOptions:
         """Return the options of the turn that an input will have."""
         return self._of_inputs.get(input_id)
 
-    def origin_of(self, input_id: str, *, runs_again: bool = False) -> str:
-        """Return the input that the turn of an input comes of, see `origin`; one that runs again is whoever asks for that."""
-        return input_id if runs_again else self._origins.get(input_id, input_id)
+    def origins_of(self, input_id: str, *, runs_again: bool = False) -> tuple[str, ...]:
+        """Return what the turn of an input comes of: the input, and for a late result the call, or session below, that it is
+        of, and the input of the turn that began that. One that somebody has run again comes of the input alone.
+        """
+        return (input_id,) if runs_again else (input_id, *self._origins.get(input_id, ()))
 
     def may_steer(self, input_id: str) -> bool:
         """Whether an input may join the latest turn; a widened turn takes only a widener's."""
@@ -275,8 +278,8 @@ class SessionOptions:
     def _accept(self, event: InputAccepted) -> None:
         # The turn of a late answer goes on with what an earlier turn began, so it has the options of that turn.
         late, origin = self._of_calls.pop(event.call_id, (None, ""))
-        if origin := event.child_id or origin:
-            self._origins[event.input_id] = origin
+        if event.call_id:
+            self._origins[event.input_id] = (event.child_id or event.call_id, origin)
         if (brought := options_of(event) or late) is not None:
             self._of_inputs[event.input_id] = brought
         if event.widens:
@@ -290,7 +293,7 @@ class SessionOptions:
         for name in set(self._begun).difference(event.input_ids):
             self._origins.pop(name, None)
         self._begun = event.input_ids
-        self.origin = self.origin_of(next(iter(event.input_ids), ""))
+        self.origin = next(iter(event.input_ids), "")
         found = [self._take(name) for name in event.input_ids]
         self.turn, self._policy = next(filter(None, found), None), event.policy
 
@@ -318,10 +321,19 @@ class SessionOptions:
 
 
 class Given(msgspec.Struct, frozen=True, eq=False):
-    """What one command gives: options, and the channel of its people; with `None`, nobody is asked."""
+    """What one command gives: options, and the channel of its people; with `None`, nobody is asked.
+
+    Without `may_widen` nothing is asked less than without the options: they are for what others began.
+    """
 
     options: TurnOptions = _NONE
     channel: Channel | None = None
+    may_widen: bool = True
+
+    @property
+    def is_policy_given(self) -> bool:
+        """Whether the preset is the command's, and no turn keeps the one that it began under."""
+        return self.may_widen and self.options.policy is not None
 
 
 class GivenOptions:
@@ -372,7 +384,7 @@ class GivenOptions:
     def claim(self, session_id: str, input_ids: Iterable[str], command: str) -> None:
         """Note whose inputs these are; without a command, they are nobody's.
 
-        In a session above, the late result of a session below is known by the id of that.
+        The late result of a session below is known by the id of that, that of a call by the call's.
         """
         for input_id in input_ids:
             self._inputs.pop((session_id, input_id), None)
@@ -384,12 +396,32 @@ class GivenOptions:
     async def take_up(
         self, store: StoreReader, session_id: str, input_ids: Collection[str], command: str
     ) -> None:
-        """Make inputs that were left in a session a command's; none while a turn runs there, and none that has one."""
+        """Make what was left in a session a command's: inputs, questions that wait, and turns below it that do.
+
+        None while a turn runs there, and none that is a command's already.
+        """
         turns = await store.open_turns()
         if any(each.session_id == session_id and not each.is_suspended for each in turns):
             return
         left = [row.input_id for row in await store.open_inputs(session_id)]
-        free = [each for each in left if each in input_ids and not self.of_input(session_id, each)]
+        self._claim_free(session_id, [each for each in left if each in input_ids], command)
+        waiting = await store.approvals(session_id=session_id, state="waiting", limit=MAX_LATE)
+        self._claim_free(session_id, [row.call_id for row in waiting], command)
+        below = await store.children(session_id, is_detached=True)
+        self._claim_free(session_id, [row.session_id for row in below], command)
+        for turn in turns:
+            above, parent_id = list[str](), turn.parent_id
+            while parent_id is not None and parent_id not in above:
+                above.append(parent_id)
+                row = await store.session(parent_id)
+                parent_id = None if row is None else row.parent_id
+            if turn.is_suspended and session_id in above:
+                inputs = [row.input_id for row in await store.open_inputs(turn.session_id)]
+                self._claim_free(turn.session_id, inputs, command)
+                self._claim_free(above[0], [turn.session_id], command)
+
+    def _claim_free(self, session_id: str, input_ids: Iterable[str], command: str) -> None:
+        free = [each for each in input_ids if not self.of_input(session_id, each)]
         self.claim(session_id, free, command)
 
     def take(
@@ -408,14 +440,12 @@ class GivenOptions:
         """Return the command of an input, empty if it is nobody's."""
         return self._inputs.get((session_id, input_id), "") if self._inputs else ""
 
-    def of_turn(
-        self, session_id: str, origin: str, *, is_below: bool
-    ) -> tuple[str, TurnOptions | None]:
-        """Return the command of a turn that comes of this input, and the options that it gives, if it is one's."""
-        command = self.of_input(session_id, origin)
-        if (given := self.by(command)) is None:
-            return "", None
-        return command, given.options.inherited if is_below else given.options
+    def of_turn(self, session_id: str, comes_of: tuple[str, ...]) -> str:
+        """Return the command of a turn that comes of one of these, empty if it is nobody's; its own input is that one's, too."""
+        found = (self.of_input(session_id, each) for each in comes_of)
+        if command := next(filter(self.by, found), ""):
+            self.claim(session_id, comes_of[:1], command)
+        return command
 
     def by(self, command: str) -> Given | None:
         """Return what a command gave, if it is one."""

@@ -246,9 +246,7 @@ class ApprovalRecord:
     async def _place(self, row: ApprovalRow, session: SessionRow) -> CallPlace:
         """Return where the call was made, with the tools and the parents that the session has."""
         services = self._services
-        tree = Lineage(
-            services.store, services.agents, services.channels, services.gone_agents
-        )
+        tree = Lineage(services.store, services.agents, services.channels, services.gone_agents)
         lineage = await tree.above(session.parent_id)
         agent = await tree.agent_of(session, lineage)
         return CallPlace(

@@ -592,9 +592,9 @@ class Session:
     ) -> Turn:
         if left is None:
             self._services.store.health.check()
-        origin = self.conversation.options.origin_of(input_id, runs_again=goes_on)
+        origins = self.conversation.options.origins_of(input_id, runs_again=goes_on)
         pacer, goes_on = self._subscribers.get(input_id), goes_on or left is not None
         setup = setup_turn(
-            self, self._services, self._model_stream, pacer, options, origin, goes_on=goes_on
+            self, self._services, self._model_stream, pacer, options, origins, goes_on=goes_on
         )
         return Turn(self, input_id, setup, left)

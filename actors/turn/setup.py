@@ -155,14 +155,14 @@ def setup_turn(
     model_stream: Mailbox[StartModelCall],
     pacer: Subscription | None,
     options: InputOptions | None,
-    origin: str = "",
+    origins: tuple[str, ...] = (),
     *,
     goes_on: bool = False,
 ) -> TurnSetup:
     """Return what the next turn of a session runs with; raises `NotFoundError`.
 
-    What is given for the turn goes before what its session has, and that before its agent's own; `origin` is the
-    input that the turn comes of, which may be a command's. A turn that goes on, or runs again, has what is given by now before what it began
+    What is given for the turn goes before what its session has, and that before its agent's own; `origins` are the
+    inputs that the turn comes of, which may be a command's. A turn that goes on, or runs again, has what is given by now before what it began
     with, and keeps the preset that it began under, unless another is given or the agent's asks more by now.
     """
     conversation = host.conversation
@@ -171,9 +171,11 @@ def setup_turn(
         host.lineage,
     )
     model = conversation.model
-    command, given = services.given.of_turn(host.session_id, origin, is_below=bool(host.lineage))
-    if given is not None:
-        lasting = InputOptions(given, conversation.agent)
+    command = services.given.of_turn(host.session_id, origins)
+    by = services.given.by(command)
+    if by is not None:
+        given = by.options.inherited if host.lineage else by.options
+        lasting = InputOptions(given, conversation.agent if by.may_widen else "")
         if options is None:
             options = lasting
         else:
@@ -183,7 +185,7 @@ def setup_turn(
     if options is not None:
         agent, model = options.applied(agent), wanted.model or model
         agent = _instructed(agent, options.client.instructions)
-    is_policy_given = services.is_policy_given or (given is not None and given.policy is not None)
+    is_policy_given = services.is_policy_given or (by is not None and by.is_policy_given)
     kept = None
     if not is_policy_given:
         stricter = no_laxer(agent, conversation.turn_policy) if goes_on else agent

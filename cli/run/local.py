@@ -129,12 +129,11 @@ class LocalPlace:
         session = await self._runtime.get_session(session_id)
         await self.door.wait_free(session_id)
         mine = self._session(session)
-        host, given = host_of(self._runtime), Given(channel=self._channel)
+        host, given = host_of(self._runtime), Given(self._options, self._channel, may_widen=False)
         left = [row.input_id for row in await self.store.open_inputs(session_id)]
-        if left:
-            if self._has_input:
-                self._commands.append(host.given.add(given))
-            await host.given.take_up(self.store, session_id, left, self._commands[-1])
+        if self._has_input:
+            self._commands.append(host.given.add(given))
+        await host.given.take_up(self.store, session_id, left, self._commands[-1])
         return mine
 
     def call(

@@ -343,6 +343,8 @@ params: {
 session_id: string
 options: TurnOptions
 has_people?: boolean
+left?: string[]
+is_for_left?: boolean
 idempotency_key?: (string | null)
 }
 result: {
@@ -3770,4 +3772,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: b6857a9b738831b500857cda871405e1c96f828214d80d26c63c993a441a7213
+// Of the schema: 7f1dd7e55c931a5cb74e9c93b5b7a6cb7cf35bcc0bd93c74afda83ed3551503f

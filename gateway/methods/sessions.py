@@ -309,9 +309,9 @@ async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
         raise OverloadedError(f"another command works in {session_id}", kind="taken")
     channel = host.channels.channel if params.has_people else None
     command = given.begin(session_id, Given(params.options, channel))
-    if params.left:
-        theirs = command if params.is_for_left else given.add(Given(channel=channel))
-        await given.take_up(host.plan.store, session_id, params.left, theirs)
+    others = Given(params.options, channel, may_widen=False)
+    theirs = command if params.is_for_left else given.add(others)
+    await given.take_up(host.plan.store, session_id, params.left, theirs)
     caller.subscriptions.at_end(session_id, partial(given.end_work, session_id, command))
     return Nothing()
 

@@ -249,8 +249,9 @@ class GiveOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         has_people: Whether questions wait for clients; otherwise, what asks is denied.
-        left: Inputs on record that the command takes up: its people answer for them, too.
-        is_for_left: Whether those have the options as well: it sends no other input.
+        left: Inputs on record that the command takes up: its people answer for them, too, and they have its options as far as
+            these ask no less.
+        is_for_left: Whether the options are for those: it sends no other input.
     """
 
     session_id: Word
