@@ -179,8 +179,10 @@ class Relays:
         if not (isinstance(error, Unreachable | ConnectionBroke) or is_refused or is_ending):
             raise error
         self._places.pop(trying.session_id, None)
+        if trying.error is None or not isinstance(error, _NoAnswer):
+            trying.error = error
         if trio.current_time() >= trying.until:
-            trying.give_up(place, self._node.node_id, error)
+            trying.give_up(place, self._node.node_id, trying.error)
         await trio.sleep(AGAIN_SECONDS)
 
     async def _place(self, session_id: str) -> Node | None:
@@ -224,7 +226,7 @@ class Relays:
         with trio.move_on_at(until):
             await peer.ready()
             return peer
-        raise Unreachable("it does not answer")
+        raise _NoAnswer("it does not answer")
 
     async def _serve(self, peer: Peer) -> None:
         try:
@@ -285,12 +287,21 @@ class Relays:
         )
 
 
+class _NoAnswer(Unreachable):
+    """The time was over before there was a connection, which says less than any other failure."""
+
+
 class _Trying:
-    """A request that is made until its time is over."""
+    """A request that is made until its time is over.
+
+    Attributes:
+        error: Why it could not be done, as far as that is known.
+    """
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.until = trio.current_time() + PATIENCE_SECONDS
+        self.error: CallboardError | None = None
 
     def give_up(self, place: Node, here: str, error: CallboardError) -> NoReturn:
         where = f"node {place.node_id}, which runs session {self.session_id}, at {place.url}"
