@@ -22,6 +22,7 @@ from ...runtime.events import (
     CallProposed,
     CallStarted,
     ChildAsks,
+    HistoryCompacted,
     LiveEvent,
     MessageCompleted,
     MessageDiscarded,
@@ -373,9 +374,13 @@ class RunFold:
         self._attempts = self._thoughts = 0
         self._has_told = False
 
-    def _count(self, event: MessageCompleted | AttemptFailed | AttemptCharged) -> None:
-        """Count a model call, unless it was of a run before."""
-        if self._message_id not in self._known.messages and event.usage is not None:
+    def _count(
+        self, event: MessageCompleted | HistoryCompacted | AttemptFailed | AttemptCharged
+    ) -> None:
+        """Count a model call, unless it was of a run before; what callboard says itself has no model."""
+        if not event.model or event.usage is None:
+            return
+        if self._message_id not in self._known.messages:
             self._usage.setdefault((event.provider, event.model), TurnUsage()).take(event)
 
     def count_below(self, used: Iterable[AttemptCharged]) -> None:
@@ -390,7 +395,7 @@ class RunFold:
         match event:
             case MessageCompleted():
                 self._complete(event)
-            case AttemptFailed() | AttemptCharged():
+            case HistoryCompacted() | AttemptFailed() | AttemptCharged():
                 self._count(event)
             case CallProposed():
                 self._propose(event)

@@ -10,9 +10,11 @@ from urllib.parse import unquote
 import msgspec
 import trio
 
+from ...embedding.options import check_turn_options
 from ...embedding.runtime import host_of
 from ...runtime.definitions import Agent
 from ...runtime.errors import CallboardError
+from ...runtime.turn_options import TurnOptions
 from ..connection.caller import Requester
 from ..door.exchange import Exchange
 from ..door.http import JSON, BadHead, HttpAnswer
@@ -99,8 +101,12 @@ class OpenAiApi:
         wanted = unquote(exchange.rest.partition("/")[2])
         if not wanted:
             return HttpAnswer(200, msgspec.json.encode(AgentModels(seen)), JSON)
+        name, _, its_model = wanted.partition(":")
         for model in seen:
-            if model.id == wanted:
+            if model.id == name:
+                if its_model:
+                    check_turn_options(host_of(requester.runtime), TurnOptions(model=its_model))
+                    model.id = wanted
                 return HttpAnswer(200, msgspec.json.encode(model), JSON)
         raise no_model(wanted)
 

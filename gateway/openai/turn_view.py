@@ -14,6 +14,7 @@ from ...runtime.events import (
     CallFinished,
     CallProposed,
     ChildAsks,
+    HistoryCompacted,
     MessageCompleted,
     QuestionAnswered,
     QuestionAsked,
@@ -93,7 +94,7 @@ class TurnView:
             case MessageCompleted():
                 self.usage.take(event)
                 self.messages.append(event)
-            case AttemptFailed() | AttemptCharged():
+            case HistoryCompacted() | AttemptFailed() | AttemptCharged():
                 self.usage.take(event)
             case CallProposed():
                 self.open_calls[event.call_id] = event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...runtime.events import AttemptCharged, AttemptFailed, MessageCompleted
+from ...runtime.events import AttemptCharged, AttemptFailed, HistoryCompacted, MessageCompleted
 from ...runtime.stream import Usage
 
 
@@ -53,8 +53,10 @@ class TurnUsage:
     def __init__(self) -> None:
         self.input = self.output = self.cached = self.cache_writes = self.reasoning = 0
 
-    def take(self, event: MessageCompleted | AttemptFailed | AttemptCharged) -> None:
-        """Count a model call."""
+    def take(
+        self, event: MessageCompleted | HistoryCompacted | AttemptFailed | AttemptCharged
+    ) -> None:
+        """Count a model call: an answer, a summary of what was said, or one that came to nothing."""
         used: Usage | None = event.usage
         if used is not None:
             self.input += used.input_tokens or 0

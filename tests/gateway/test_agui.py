@@ -16,6 +16,7 @@ from callboard.config.settings import Settings
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import fail, raw_events, reply
 from callboard.runtime.definitions import Verdict
+from callboard.runtime.errors import ContextOverflow
 from callboard.runtime.events import (
     ApprovalAnswered,
     HistoryGiven,
@@ -443,6 +444,18 @@ async def test_what_is_asked_below_is_shown_to_who_sees_that_session(
         if sees_below:
             await front.run(resume=said)
     assert front.said == ["Done."]
+
+
+async def test_a_run_has_the_tokens_of_a_summary() -> None:
+    too_long = fail("too long", error_type=ContextOverflow.type)
+    said = reply("word " * 300)
+    model = scripted(said, said, too_long, reply("NOTES"), reply("Going on."))
+    async with open_daemon(model) as daemon:
+        front = FrontEnd(daemon)
+        for _ in range(3):
+            await front.run("Go on.")
+        (used,) = front.last["usage"]
+        assert (used["inputTokens"], used["outputTokens"]) == (20, 10)
 
 
 async def test_a_run_has_the_tokens_of_what_it_delegated() -> None:

@@ -21,6 +21,7 @@ from callboard.gateway.openai.chat_request import MAX_MESSAGES
 from callboard.gateway.openai.content import MAX_VALUES
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import fail, reply
+from callboard.runtime.errors import ContextOverflow
 from callboard.runtime.events import (
     HistoryGiven,
     InputAccepted,
@@ -295,6 +296,18 @@ async def test_a_model_that_there_is_not_is_not_found() -> None:
     assert elsewhere.status == 404
 
 
+async def test_an_agent_with_another_model_is_a_model_that_is_not_listed() -> None:
+    async with open_daemon(callboard.ScriptedModel([])) as daemon:
+        found = []
+        for name in ("general", "general:ollama/qwen3", "general:nowhere/x", "nobody:ollama/qwen3"):
+            sent = request(daemon, f"/v1/models/{name}", method="GET")
+            found.append(await answer_to(daemon, sent))
+        listed = await answer_to(daemon, request(daemon, "/v1/models", method="GET"))
+    assert [each.status for each in found] == [200, 200, 404, 404]
+    assert msgspec.json.decode(found[1].body)["id"] == "general:ollama/qwen3"
+    assert [each["id"] for each in msgspec.json.decode(listed.body)["data"]] == ["general"]
+
+
 async def test_unknown_fields_are_passed_over_and_known_ones_are_named() -> None:
     async with open_daemon(callboard.ScriptedModel([reply("Hi.")])) as daemon:
         answer = await ask(daemon, body_of(seed=7, top_p=0.5, stop=None, whatever={"a": [1]}))
@@ -483,6 +496,24 @@ async def test_an_answer_has_the_tokens_of_what_it_delegated() -> None:
         assert (usage["prompt_tokens"], usage["completion_tokens"]) == (read, written)
     for usage in (told["usage"], kept["usage"]):
         assert (usage["input_tokens"], usage["output_tokens"]) == (read, written)
+
+
+async def test_an_answer_has_the_tokens_of_a_summary_of_what_came_before() -> None:
+    said = "word " * 300
+    before = [{"role": role, "content": said} for _ in range(3) for role in ("user", "assistant")]
+    body = body_of(messages=[*before, *HELLO])
+    too_long = fail("too long", error_type=ContextOverflow.type)
+    items = msgspec.json.encode({"model": "general", "input": [*before, *HELLO]})
+    model = callboard.ScriptedModel([too_long, reply("NOTES"), reply("Going on.")] * 2)
+    async with open_daemon(model) as daemon:
+        chat = msgspec.json.decode((await ask(daemon, body)).body)
+        told = msgspec.json.decode((await ask(daemon, items, "/v1/responses")).body)
+        sent = request(daemon, f"/v1/responses/{told['id']}", method="GET")
+        kept = msgspec.json.decode((await answer_to(daemon, sent)).body)
+    assert chat["choices"][0]["message"]["content"] == "Going on."
+    assert (chat["usage"]["prompt_tokens"], chat["usage"]["completion_tokens"]) == (20, 10)
+    for usage in (told["usage"], kept["usage"]):
+        assert (usage["input_tokens"], usage["output_tokens"]) == (20, 10)
 
 
 async def test_a_turn_that_fails_is_not_asked_for_again() -> None:
