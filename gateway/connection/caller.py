@@ -153,6 +153,10 @@ class Caller(Requester):
             raise ConflictError("this takes a connection over the websocket, which stays")
         return self._subscriptions
 
+    def has_at_end(self, name: str) -> bool:
+        """Whether an action of this name is done when the connection ends; never where there is none."""
+        return self._subscriptions is not None and self._subscriptions.has_at_end(name)
+
     def afterwards(self, action: Callable[[], None]) -> None:
         """Leave an action for after the answer, which is in the outbox by then."""
         self._afterwards.append(action)

@@ -318,7 +318,7 @@ async def give_options(caller: Caller, params: wire.GiveOptions) -> Nothing:
 
 def _command(caller: Caller, session_id: str) -> str:
     """Return the command by which inputs of this connection have options, if it gave any."""
-    is_own = caller.subscriptions.has_at_end(session_id)
+    is_own = caller.has_at_end(session_id)
     return host_of(caller.runtime).given.at_work(session_id) if is_own else ""
 
 

@@ -30,6 +30,7 @@ from ..connection.caller import Caller
 from ..connection.frame_budget import BudgetedStream
 from ..connection.method_table import Method, MethodTable
 from ..quotas import Quota
+from ..shared.json_values import decoder
 from ..shared.state import DaemonState, OpenConnection
 from .accepted import NodeConnection
 from .messages import RelayedRequest
@@ -95,22 +96,26 @@ class Relays:
     # ── this node's clients ──────────────────────────────────────────────────────────────────────
 
     async def call(self, method: Method, caller: Caller, params: msgspec.Struct) -> Any:
-        """Have a request done by the node that owns the session that it is about.
+        """Have a request done by the node that owns the session that it is about; see `Method.call`.
 
         Raises:
+            ConflictError: It begins a turn that its client follows by HTTP, and another node owns the session.
             OverloadedError: That node can't be reached; nothing was done.
             NetworkError: The connection broke before it answered; whether it was done is not known.
             CallboardError: What the method raises there.
         """
         session_ids = await self._subjects(method, caller, params)
-        if all(map(self._node.owns, session_ids)):
-            return await method.run(caller, params)
+        begins_turn = method.recall is not None
+        if all(map(self._node.owns, session_ids)) or (caller.via and begins_turn):
+            return await method.run(caller, params)  # who asks by HTTP follows that turn here
+        # What the client may not know of makes no node do anything.
         for session_id in session_ids:
-            await caller.session(
-                session_id
-            )  # what the client may not know of makes no node do anything
+            await caller.session(session_id)
         if len(session_ids) == 1:
-            return await self._call_one(method, caller, params, session_ids[0])
+            answer = await self._call_one(method, caller, params, session_ids[0])
+            if caller.via and isinstance(answer, msgspec.Raw):
+                return decoder(method.result).decode(answer)
+            return answer
         done: list[str] = []
         for session_id in dict.fromkeys(session_ids):
             one = msgspec.structs.replace(params, session_ids=(session_id,))
@@ -118,7 +123,7 @@ class Relays:
             if method.result is Nothing:
                 continue
             if isinstance(answer, msgspec.Raw):
-                answer = msgspec.json.decode(answer, type=SomeSessions)
+                answer = decoder(SomeSessions).decode(answer)
             done += answer.session_ids
         return Nothing() if method.result is Nothing else SomeSessions(tuple(dict.fromkeys(done)))
 

@@ -18,6 +18,8 @@ pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 import callboard
 from callboard.client.client import Client, connect
 from callboard.config.keys.tokens import Credentials
+from callboard.gateway.connection.caller import Caller
+from callboard.gateway.methods.all import all_methods
 from callboard.gateway.relays import relays as relays_module
 from callboard.gateway.relays.accepted import NodeConnection
 from callboard.providers.testing.script import events_of, reply
@@ -31,6 +33,7 @@ from callboard.runtime.errors import (
 )
 from callboard.runtime.events import InputAccepted, Stored, TurnEnded
 from callboard.runtime.redaction import Secret
+from callboard.runtime.wire.daemon import Changes
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.sessions import Prompt, Ticket
 from support.cluster.served_node import node_of, open_served, relays_of
@@ -43,6 +46,7 @@ from support.postgres.server import needs_postgres
 from support.waits import until
 
 WAIT_SECONDS = 60.0
+METHODS = all_methods()
 
 
 @pytest.fixture
@@ -543,3 +547,15 @@ async def test_what_hangs_on_a_connection_names_the_owner(url: str, tmp_path: Pa
         assert where in refused.body
         again = await ask_http(b, a.token, previous_response_id=first)
         assert again.status == 200
+        # The same for MCP and AG-UI; what is no turn is relayed, and comes back as its struct.
+        session = node_of(b)._owned.copy().pop()
+        credential = a.credentials.find(a.token)
+        assert credential is not None
+        caller = Caller(a.gateway.daemon, credential, None, via="mcp")
+        prompting, changing = (METHODS.get(f"session/{verb}") for verb in ("prompt", "changes"))
+        assert prompting is not None
+        assert changing is not None
+        with pytest.raises(ConflictError, match=where):
+            await prompting.call(caller, prompting.params(session_id=session, content="Hello."))
+        changes = await changing.call(caller, changing.params(session_id=session))
+        assert isinstance(changes, Changes)
