@@ -18,6 +18,7 @@ import msgspec
 from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import ConflictError, StorageError
 from ..runtime.redaction import Secret, redactor
+from ..runtime.text import UNDECODABLE
 from .private_file import make_private_folder, read_private, temporary_for, write_new
 
 FILE_NAME = "daemon.json"
@@ -69,7 +70,7 @@ def find_daemon(data: Path) -> RunningDaemon | None:
         return None
     try:
         found = _RUNNING_DAEMON.decode(content)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise StorageError(
             f"{path} is damaged ({error}), and a daemon holds it: stop that one, and start it again."
         ) from error

@@ -130,6 +130,9 @@ def in_json_words(message: str) -> str:
     return _TYPES.sub(words, message)
 
 
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What decoding JSON from foreign bytes raises: msgspec leaves what is not UTF-8 to Python's own error."""
+
 StoredInteger = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A number in an event, which may go into a column of SQLite: 64 bits."""
 

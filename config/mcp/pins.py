@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ...runtime.errors import StorageError
+from ...runtime.text import UNDECODABLE
 from ..private_file import locked, make_private_folder, read_private, write_private
 from .settings import PINS_NAME, McpSettings, PinnedTool, ServerOffers
 
@@ -95,7 +96,7 @@ def _read(path: Path) -> _PinsFile:
         return _PinsFile()
     try:
         pins = _DECODER.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise StorageError(
             f"{path} is not a file of accepted tools ({error}). Remove it, and accept the tools again with "
             "`callboard mcp review`."

@@ -29,6 +29,7 @@ from ..store.queries import Queries
 from ..store.recovery import closing_events
 from ..store.restore import finish_restore
 from ..store.rows import Append, CallRow
+from ..text import UNDECODABLE
 from .backup import put_in_place
 from .salvage import UNREADABLE, copy_with_log, readable_rows
 
@@ -128,7 +129,7 @@ def _decoded(data: object) -> DurableEvent | None:
         return None
     try:
         return decode_event(data)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
 
 

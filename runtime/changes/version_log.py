@@ -24,6 +24,7 @@ import msgspec
 
 from ..disk.private_folder import make_folders, sync_path
 from ..errors import StorageError, StorageFull
+from ..text import UNDECODABLE
 from .file_versions import (
     MAX_MEMORY_BYTES,
     MAX_SESSION_BYTES,
@@ -132,7 +133,7 @@ class VersionLog:
                 return []
             try:
                 return list(_entries(fd))
-            except msgspec.DecodeError as error:
+            except UNDECODABLE as error:
                 raise StorageError(
                     f"{self._path} was written by another version of callboard."
                 ) from error

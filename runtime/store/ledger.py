@@ -124,7 +124,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 def storage_error(
     name: str,
-    error: apsw.Error | msgspec.MsgspecError,
+    error: apsw.Error | msgspec.MsgspecError | UnicodeDecodeError,
     advice: str = DAMAGE_ADVICE,
     *,
     connection: SqlConnection | None = None,

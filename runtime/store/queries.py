@@ -17,6 +17,7 @@ from ..errors import NotFoundError
 from ..events import CallFinished, QuestionAnswered, QuestionAsked, Stored, TurnStarted
 from ..identity import RequestKey
 from ..memory.memories import Memory, query_of
+from ..text import UNDECODABLE
 from .codec import decode_event, encode_event, event_of
 from .feeds import DoneRequest, LogEntry, StoredBytes, Topic
 from .ledger import SEEN_AT_MS, storage_error, too_large
@@ -129,7 +130,7 @@ class Queries:
         for seq, at_ms, data in self._rows(SELECT_BYTES, (session_id, after_seq, _bound(limit))):
             try:
                 event = decode_event(data)
-            except msgspec.MsgspecError as error:
+            except UNDECODABLE as error:
                 place = f"{self._name}: event {seq} of session {session_id}"
                 raise storage_error(place, error) from error
             stored.append(Stored(session_id, seq, at_ms, event))
@@ -504,7 +505,7 @@ class Queries:
             for _, data in rows:
                 try:
                     event = decode_event(data)
-                except msgspec.MsgspecError as error:
+                except UNDECODABLE as error:
                     raise storage_error(self._name, error) from error
                 if isinstance(event, QuestionAnswered):
                     answers[event.question_id] = event
@@ -557,7 +558,7 @@ class Queries:
     ) -> list[_Decoded]:
         try:
             return [make(row) for row in self._rows(sql, values)]
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise storage_error(self._name, error) from error
 
     def _structs(self, kind: type[_Row], sql: str, values: tuple[object, ...]) -> list[_Row]:
@@ -576,7 +577,7 @@ class Queries:
                 record["files"] = msgspec.json.decode(files)["files"]
         try:
             return msgspec.convert(records, list[kind])  # type: ignore[valid-type]
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise storage_error(self._name, error) from error
 
     def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:

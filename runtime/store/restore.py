@@ -18,6 +18,7 @@ import msgspec
 from ..changes.version_log import FOLDER
 from ..disk.private_folder import sync_path
 from ..errors import StorageError
+from ..text import UNDECODABLE
 from .health.last_commit import SUFFIX
 
 NOTE = "callboard.restoring"
@@ -76,7 +77,7 @@ def finish_restore(folder: Path, store: Path) -> None:
         raise StorageError(f"{folder / NOTE} can't be read: {error.strerror}.") from error
     try:
         restoring = _RESTORING.decode(noted)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         restoring = Restoring("", has_versions=False)
     if not _STEM.fullmatch(restoring.stem):
         raise StorageError(

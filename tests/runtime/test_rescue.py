@@ -244,7 +244,15 @@ def test_of_what_is_no_database_nothing_is_rescued(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["event = x'7b'", "event = null", "event = 'text'", "at_ms = 'never'", "seq = null"]
+    "change",
+    [
+        "event = x'7b'",
+        "event = x'7b22ff223a317d'",
+        "event = null",
+        "event = 'text'",
+        "at_ms = 'never'",
+        "seq = null",
+    ],
 )
 def test_an_event_that_can_not_be_read_ends_its_session_there(
     ended: Path, capsys: pytest.CaptureFixture[str], change: str

@@ -295,9 +295,10 @@ async def test_hits_are_cleaned_and_what_is_none_is_left_out(engine: SearchEngin
         in_json({"results": "none", "web": {"results": {}}}),
         in_json({"error": "bad", "results": [], "web": {"results": []}}),
         page("[" * 100_000),
+        page(b'{"results": [{"title": "caf\xe9"}]}'),
         page('{"results": [' + "1," * 2**21),
     ],
-    ids=["html", "empty", "list", "shape", "error", "deep", "large"],
+    ids=["html", "empty", "list", "shape", "error", "deep", "not UTF-8", "large"],
 )
 async def test_what_is_no_answer_of_an_engine_is_a_network_error(
     engine: SearchEngine, answer: bytes

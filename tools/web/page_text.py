@@ -21,6 +21,7 @@ import trio
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import WebAnswer
 from ...runtime.http.url import parse_url
+from ...runtime.text import UNDECODABLE
 from ..failures import failed
 from ..files.file_facts import in_bytes
 from ..processes.run_local import RunLocal
@@ -178,7 +179,7 @@ async def read_page(work: PageWork, data: bytes) -> PageText:
         return PageText(problem=f"it is made so that it can't be read in {READ_SECONDS:g} seconds")
     try:
         return _PAGE_TEXT.decode(answer)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return PageText(problem="it is made so that what reads it breaks")
 
 

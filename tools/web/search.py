@@ -14,6 +14,7 @@ from ...runtime.errors import CallboardError
 from ...runtime.handles import Network, SearchHit, WebAnswer
 from ...runtime.http.url import parse_url
 from ...runtime.redaction import Secret
+from ...runtime.text import UNDECODABLE
 from ..failures import failed, invalid
 from ..processes.threads import run_read
 from ..schema.validation import TRY_AGAIN
@@ -116,7 +117,7 @@ class WebSearch:
             raise self._refused(answer)
         try:
             hits = hits_of(wire, msgspec.json.decode(answer.body), limit)
-        except (msgspec.DecodeError, RecursionError):
+        except (*UNDECODABLE, RecursionError):
             hits = None
         if hits is None:
             raise ToolFailure(

@@ -13,6 +13,7 @@ import trio
 from ....config.private_file import make_private_folder, read_private, write_private
 from ....runtime.errors import StorageError
 from ....runtime.redaction import redacting_logger
+from ....runtime.text import UNDECODABLE
 
 FILE_NAME = "mcp-tasks.json"
 MAX_TASKS = 256
@@ -89,7 +90,7 @@ class TaskBook:
             assert self._folder is not None
             try:
                 self._tasks = await trio.to_thread.run_sync(_read, self._folder / FILE_NAME)
-            except (StorageError, msgspec.MsgspecError) as error:
+            except (StorageError, *UNDECODABLE) as error:
                 logger.warning("the open tasks of servers are not known: %s", error)
                 self._tasks = {}
         return self._tasks

@@ -21,6 +21,7 @@ import msgspec
 from ....config.private_file import read_private, write_private
 from ....config.sections import SandboxSettings, Strength
 from ....runtime.errors import StorageError
+from ....runtime.text import UNDECODABLE
 from ...processes.system_programs import find_system_program
 
 FILE_NAME = "callboard.sandbox.json"
@@ -65,7 +66,7 @@ class KeptResult:
         try:
             found = read_private(self._file, MAX_FILE_BYTES)
             kept = None if found is None else _DECODER.decode(found)
-        except (StorageError, msgspec.DecodeError):
+        except (StorageError, *UNDECODABLE):
             return None  # it is measured again, and the file replaced
         if kept is None or kept.digest != self._digest():
             return None
