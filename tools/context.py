@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import InitVar, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -33,6 +34,8 @@ from .workshop import Workshop
 
 if TYPE_CHECKING:  # type checkers bring these along; at run time a default is not needed
     from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from ..runtime.telemetry.context import TurnTrace
 
     App = TypeVarWithDefault("App", default=Any)
 else:
@@ -139,15 +142,23 @@ class ToolContext(Generic[App]):
     max_result_bytes: int | None = None
     approval_reason: str | None = None
     shown_preview: str | None = None
-    trace: TraceContext | None = None
     server: CalledServer | None = None
     on_progress: InitVar[Callable[[str], None] | None] = None
+    turn_trace: InitVar[TurnTrace | None] = None
 
-    def __post_init__(self, on_progress: Callable[[str], None] | None) -> None:
+    def __post_init__(
+        self, on_progress: Callable[[str], None] | None, turn_trace: TurnTrace | None
+    ) -> None:
         self._relay = None if on_progress is None else ProgressRelay(on_progress)
         self._scope: trio.CancelScope | None = None
         self._outside = 0
         self._left = math.inf
+        self._turn_trace = turn_trace
+
+    @cached_property
+    def trace(self) -> TraceContext | None:
+        """Where the call stands in a trace; most tools don't ask, so it is found when one does."""
+        return None if self._turn_trace is None else self._turn_trace.below(self.call_id)
 
     def run_in(self, scope: trio.CancelScope) -> None:
         """Note the scope that the call runs in, with its deadline; for who runs it."""

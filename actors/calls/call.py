@@ -322,8 +322,8 @@ class CallPreparation:
             skills=handles.skills(place.workspace, place.agent.skills),
             artifacts=handles.artifacts(place.session_id),
             max_result_bytes=self.limits.max_result_bytes,
-            trace=None if place.trace is None else place.trace.below(call.call_id),
             on_progress=on_progress,
+            turn_trace=place.trace,
         )
         if needs:  # most tools need nothing
             self._open_needed(context, place, call, needs, show)

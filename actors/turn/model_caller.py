@@ -120,6 +120,7 @@ class ModelCaller:
         self._budget = budget
         self._silent_window = setup.silent_window
         self._trace_of = setup.trace_of
+        self._tells_providers = setup.tracing is not None and bool(setup.tracing.propagate)
         self._record_chars: Sequence[int] = RECORD_CHARS
         self._has_compacted = False
         self._why_not = ""
@@ -421,10 +422,10 @@ class ModelCaller:
 
     def _told(self) -> Callable[[str], Mapping[str, str]] | None:
         """Return what tells a provider where the turn stands: the span of the call itself has no id yet."""
-        trace = self._trace_of(self._host, self._turn_id)
-        if trace is None or not trace.propagate:
+        if not self._tells_providers:
             return None
-        return partial(trace.headers, self._turn_id)
+        trace = self._trace_of(self._host, self._turn_id)
+        return None if trace is None else partial(trace.headers, self._turn_id)
 
     async def _ask(
         self, request: ModelRequest, answer: AnswerBuilder, charge: Charge, *, is_shown: bool

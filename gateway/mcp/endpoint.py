@@ -15,12 +15,12 @@ import msgspec
 import trio
 
 from ...embedding.runtime import host_of
+from ...runtime.kernel.late_import import import_late
 from ..asgi import answer_by
 from ..connection.method_table import MethodTable
 from ..door.exchange import Exchange, Route
 from ..door.http import JSON, BadHead, HttpAnswer
 from ..http_turns import HttpTurns
-from ..shared.late_import import import_late
 from ..shared.state import DaemonState
 
 if TYPE_CHECKING:

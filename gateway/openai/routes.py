@@ -7,10 +7,10 @@ from typing import Protocol
 
 import trio
 
+from ...runtime.kernel.late_import import import_late
 from ..door.exchange import Exchange, Route
 from ..door.http import BadHead, HttpAnswer
 from ..http_turns import HttpTurns
-from ..shared.late_import import import_late
 from ..shared.state import DaemonState
 
 PATH = "/v1/"

@@ -9,7 +9,7 @@ Begin with `state`: `DaemonState` holds all of it, and knows credentials and roo
     collects files that come in parts; `pages` bounds lists in rows and in bytes; `json_values` counts the values of a body; `clients_channel` makes questions wait for whichever client
     answers. Vital signs: `heartbeat` (a round trip through the journal), `sd_notify` (what systemd
     hears), `stall_watch` (which task blocks the loop), `event_counts` (metrics and log lines), `log_end` (what was logged last).
-`turn_record` finds the events of one turn; `late_import` imports what only some daemons need.
+`turn_record` finds the events of one turn.
 Comes in: calls of methods and of the daemon's life cycle.
 Goes out: the same state to everybody; log lines; datagrams to systemd.
 Owns: remembered answers, uploads, added roots, counters.

@@ -14,7 +14,7 @@ puts committed events into the `EventInbox` of their session before it acknowled
 session puts updates into the `Subscription` of each consumer, which may pause that consumer's turn. What
 follows from events that are not stored yet waits in a `Hold`.
 `lease_gate` keeps a node of a cluster from acting for longer than its lease.
-`live_lists` tells who follows a list (agents, providers, settings) that it has changed. `service_nursery` is for
+`late_import` imports what only some runtimes need. `live_lists` tells who follows a list (agents, providers, settings) that it has changed. `service_nursery` is for
 tasks that serve a block and end with it. `locks` decides which calls may run side by side (paths of one workspace, and slots). `user_code` decides what an
 exception of the embedding program's own functions means: a crash of theirs, or the end of our task.
 

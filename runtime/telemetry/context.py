@@ -15,6 +15,7 @@ from ..identity import TraceContext
 
 MAX_TURNS = 256
 """Turns whose place is known: each of their calls asks for it."""
+_NO_ID, _LEAST_ID = bytes(8), bytes((*bytes(7), 1))
 _SAMPLED = 1
 """The flag of a traceparent that says that the trace is kept."""
 
@@ -61,8 +62,12 @@ class TurnTrace(msgspec.Struct, frozen=True, gc=False):
 
         Some models number their calls, so that two sessions of one trace may have a call of the same id.
         """
-        text = f"{self.session_id}/{own_id}"
-        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) or 1  # 0 is no id
+        return int.from_bytes(self.id_of(own_id))
+
+    def id_of(self, own_id: str) -> bytes:
+        """Return the same id as it is sent."""
+        found = blake2b(f"{self.session_id}/{own_id}".encode(), digest_size=8).digest()
+        return _LEAST_ID if found == _NO_ID else found
 
 
 class Tracing(msgspec.Struct, frozen=True):

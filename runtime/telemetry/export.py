@@ -78,7 +78,7 @@ class Encoder:
                 name=template.name,
                 context=SpanContext(
                     trace.trace_id,
-                    span.span_id,
+                    int.from_bytes(span.span_id),
                     is_remote=False,
                     trace_flags=flags,
                     trace_state=state,
@@ -110,7 +110,9 @@ class Encoder:
         found: list[ReadableLogRecord] = []
         for call in calls:
             trace_id = call.template.trace.trace_id
-            its = SpanContext(trace_id, call.span_id, is_remote=False, trace_flags=flags)
+            its = SpanContext(
+                trace_id, int.from_bytes(call.span_id), is_remote=False, trace_flags=flags
+            )
             record = LogRecord(
                 timestamp=call.end_ms * _NS,
                 observed_timestamp=call.end_ms * _NS,

@@ -5,7 +5,7 @@ Used by one thread at a time; whoever reads them is that thread.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from math import inf
 
@@ -95,14 +95,21 @@ class Series(msgspec.Struct, gc=False):
     least: float = inf
     most: float = 0.0
 
-    def add(self, value: float) -> None:
-        """Count a value, which is not negative."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-        if value < self.least:
-            self.least = value
-        if value > self.most:
-            self.most = value
+    def add(self, values: list[float]) -> None:
+        """Count values, which are not negative."""
+        if not values:
+            return
+        values.sort()
+        self.total += sum(values)
+        self.least, self.most = min(self.least, values[0]), max(self.most, values[-1])
+        bounds, counts, counted = self.bounds, self.counts, 0
+        place = bisect_left(bounds, values[0])
+        while counted < len(values):
+            below = (
+                bisect_right(values, bounds[place], counted) if place < len(bounds) else len(values)
+            )
+            counts[place] += below - counted
+            place, counted = place + 1, below
 
     @property
     def count(self) -> int:

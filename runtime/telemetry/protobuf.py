@@ -20,6 +20,7 @@ the packages' own messages, and compares it with what they write.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any
 
@@ -34,9 +35,8 @@ _NS = 1_000_000
 _HAS_IS_REMOTE, _IS_REMOTE = 0x100, 0x200
 """Bits of `flags`, as `SpanFlags` numbers them: whether it is known that the parent is elsewhere, and whether it is."""
 _ERROR = 2
-_ID = Struct(">HQ")
-_ID_TAG = (2 << 3 | 2) << 8 | 8
-_TIMES = Struct("<BQBQ")
+_PLACE = Struct("<H8sBQBQ")
+_ID_TAG = 2 << 3 | 2 | 8 << 8
 _START, _END = 7 << 3 | 1, 8 << 3 | 1
 _FLAGS = Struct("<HI")
 _FLAGS_TAG = 0x80 | (16 << 3 | 5) & 0x7F | (16 << 3 | 5) >> 7 << 8
@@ -60,6 +60,18 @@ class _Kept(dict[Any, bytes]):  # ruff: ignore[subclass-builtin]  for what it do
         return found
 
 
+class _ByName(dict[str, _Kept]):  # ruff: ignore[subclass-builtin]  as above
+    """The same, for each name of an attribute; there are some dozen."""
+
+    def __init__(self, make: Callable[[str], _Kept]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: str) -> _Kept:
+        found = self[key] = self._make(key)
+        return found
+
+
 class SpanWriter:
     """Writes requests; used by one thread at a time.
 
@@ -71,18 +83,23 @@ class SpanWriter:
     def __init__(
         self, resource: Iterable[tuple[str, AttributeValue]], scope: tuple[str, str]
     ) -> None:
-        self._kept = _Kept(lambda pair: _field(9, _pair(*pair)))
+        self._kept = _ByName(lambda name: _Kept(lambda value: _field(9, _pair(name, value))))
         self._digits = _Kept(lambda number: _varint(number & (1 << 64) - 1))
-        self._heads = _Kept(_head)
+        self._heads = _ByName(lambda name: _Kept(partial(_head, name)))
         self._names = _Kept(lambda name: _text(1, name))
+        self._span_heads = _Kept(lambda size: bytes((2 << 3 | 2,)) + _varint(size))
         name, version = scope
         self._resource = _field(1, b"".join(_field(1, _pair(*each)) for each in resource))
         self._scope = _field(1, _text(1, name) + _text(2, version))
 
     def request(self, spans: Sequence[Span], *, with_messages: bool) -> bytes:
         """Return a request that has these spans."""
-        written = [_field(2, self._span(each, with_messages)) for each in spans]
-        return _field(1, self._resource + _field(2, self._scope + b"".join(written)))
+        written = [self._scope]
+        heads = self._span_heads
+        for span in spans:
+            its = self._span(span, with_messages)
+            written += (heads[len(its)], its)
+        return _field(1, self._resource + _field(2, b"".join(written)))
 
     def events(self, calls: Sequence[Span]) -> bytes:
         """Return a request with the events of these calls of models."""
@@ -91,22 +108,19 @@ class SpanWriter:
 
     def _span(self, span: Span, with_messages: bool) -> bytes:
         template = span.template
-        if not (common := template.written):
-            common = template.written = self._template(template)
+        start, end = span.start_ms * _NS, span.end_ms * _NS
         parts = [
-            common,
-            _ID.pack(_ID_TAG, span.span_id),
-            _TIMES.pack(_START, span.start_ms * _NS, _END, span.end_ms * _NS),
+            template.written or self._template(template),
+            _PLACE.pack(_ID_TAG, span.span_id, _START, start, _END, end),
         ]
-        for pair in span.own.items():
-            name, value = pair
+        for name, value in span.own.items():
             if value.__class__ is int:
                 digits = self._digits[value]
-                parts += (self._heads[name, len(digits)], digits)
+                parts += (self._heads[name][len(digits)], digits)
             elif isinstance(value, str):
                 parts.append(self._short(name, value))
             else:
-                parts.append(self._kept[pair])
+                parts.append(self._kept[name][value])
         if template.is_error:
             said = _text(2, span.message) if with_messages and span.message else b""
             parts.append(_field(15, said + bytes((3 << 3, _ERROR))))
@@ -123,6 +137,10 @@ class SpanWriter:
         return b"\x4a%c%b\x12%c\x0a%c%b" % whole
 
     def _template(self, template: Template) -> bytes:
+        template.written = self._common(template)
+        return template.written
+
+    def _common(self, template: Template) -> bytes:
         trace = template.trace
         parts = [b"\x0a\x10", trace.trace_id.to_bytes(16)]
         if trace.state:
@@ -162,7 +180,7 @@ def _event(call: Span) -> bytes:
         b"\x4a\x10",
         call.template.trace.trace_id.to_bytes(16),
         b"\x52\x08",
-        call.span_id.to_bytes(8),
+        call.span_id,
         _AT.pack(11 << 3 | 1, at_ns),
         _text(12, names.DETAILS),
     ]
@@ -173,9 +191,8 @@ def _pair(name: str, value: Any) -> bytes:
     return _text(1, name) + _field(2, _value(value))
 
 
-def _head(its: tuple[str, int]) -> bytes:
+def _head(name: str, size: int) -> bytes:
     """Return what stands before the digits of an attribute that is a number, by its name and how many they are."""
-    name, size = its
     named = _text(1, name)
     inner = _field(2, b"\x18" + bytes(size))[:-size]
     return bytes((9 << 3 | 2,)) + _varint(len(named) + len(inner) + size) + named + inner

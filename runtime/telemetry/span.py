@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Literal, Protocol
 
 import msgspec
@@ -24,8 +25,8 @@ class Template(msgspec.Struct, kw_only=True, eq=False):
         attributes: Those that all of them have.
         kind: Whether it is a request to another program.
         is_error: Whether they failed; `error.type` says how.
-        durations: Where their durations are counted.
-        others: Where else something is counted.
+        series: Where their durations are counted, and then what else they measure.
+        measured: What they measured since it was counted, in the order of the series; `None` for nothing.
         written: What `SpanWriter` has made of it.
     """
 
@@ -35,9 +36,15 @@ class Template(msgspec.Struct, kw_only=True, eq=False):
     attributes: Attributes
     kind: Literal["internal", "client"] = "internal"
     is_error: bool = False
-    durations: Series
-    others: tuple[Series, ...] = ()
+    series: tuple[Series, ...]
+    measured: list[tuple[float | None, ...]] = []
     written: bytes = b""
+
+    def count(self) -> None:
+        """Count what they measured: those of a batch at once, for a fraction of one by one."""
+        for series, values in zip(self.series, zip_longest(*self.measured), strict=False):
+            series.add([each for each in values if each is not None])
+        self.measured.clear()
 
 
 class Span(msgspec.Struct, gc=False):
@@ -51,7 +58,7 @@ class Span(msgspec.Struct, gc=False):
     """
 
     template: Template
-    span_id: int
+    span_id: bytes
     start_ms: int
     end_ms: int
     own: Attributes

@@ -79,7 +79,7 @@ class _Call(msgspec.Struct, gc=False):
     arguments: str = ""
     started_ms: int = 0
     tier: str = ""
-    was_asked: bool = False
+    is_asked: bool = False
 
 
 _NO_CALL = _Call()
@@ -149,25 +149,29 @@ class SpanBuilder:
         self._content = content
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._spans: list[Span] = []
+        self._measured: list[Template] = []
         self._is_silent = False
 
     def fold(self, events: Iterable[Stored]) -> Exception | None:
         """Fold the next events of sessions; return what went wrong last, which costs spans and no turn."""
         fault = None
-        sessions, content = self._sessions, self._content
+        content, folds = self._content, _FOLDS
+        session = _Session("")
         for stored in events:
             try:
-                if (session := sessions.get(stored.session_id)) is None:
-                    session = self._known(stored)
-                else:
-                    sessions.move_to_end(stored.session_id)
+                if stored.session_id != session.session_id:
+                    session = self._session_of(stored)
                 event = stored.event
-                if (fold := _FOLDS.get(event.__class__)) is not None:
+                if (fold := folds.get(event.__class__)) is not None:
                     fold(self, session, event, stored.at_ms, stored.seq)
                 if content is not None:
                     content.fold(session.session_id, event)
             except Exception as error:
                 fault = error
+        if not self._is_silent:
+            for template in self._measured:
+                template.count()
+            self._measured.clear()
         return fault
 
     def take(self) -> list[Span]:
@@ -175,8 +179,11 @@ class SpanBuilder:
         spans, self._spans = self._spans, []
         return spans
 
-    def _known(self, stored: Stored) -> _Session:
-        """Return the state of a session that is new here, as of before an event."""
+    def _session_of(self, stored: Stored) -> _Session:
+        """Return the state of an event's session; that of one that is new here is as of before the event."""
+        if (known := self._sessions.get(stored.session_id)) is not None:
+            self._sessions.move_to_end(stored.session_id)
+            return known
         session = self._sessions[stored.session_id] = _Session(stored.session_id)
         if len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
@@ -199,12 +206,16 @@ class SpanBuilder:
         end_ms: int,
         own: Attributes,
         message: str = "",
+        measured: tuple[float | None, ...] = (),
     ) -> None:
-        template.durations.add((end_ms - start_ms) / 1000)
+        """Make a span; `measured` is for the series of its template behind that of durations."""
+        if not (its := template.measured):
+            self._measured.append(template)
+        its.append(((end_ms - start_ms) / 1000, *measured))
         trace = template.trace
         if trace.is_sampled:
-            said = "" if self._content is None else self._content.of_message(message)
-            self._spans.append(Span(template, trace.span_id(own_id), start_ms, end_ms, own, said))
+            said = self._content.of_message(message) if message and self._content else ""
+            self._spans.append(Span(template, trace.id_of(own_id), start_ms, end_ms, own, said))
 
     # ── sessions, inputs, turns ──────────────────────────────────────────────────────────────────
 
@@ -279,34 +290,33 @@ class SpanBuilder:
         if not event.model:  # a program gave its calls
             return
         turn.charged = None
-        counts = _counted(event.usage, turn)
+        own: Attributes = {}
+        usage = event.usage
+        if usage is not None:
+            _count(usage, turn, own)
         if self._is_silent:
             return
         error = "incomplete" if event.incomplete else ""
         template = turn.templates.of_model(session.agent, event.provider, event.model, error)
-        reading, writing, beginning = template.others
-        if (count := counts.get(names.INPUT_TOKENS)) is not None:
-            reading.add(count)
-        if (count := counts.get(names.OUTPUT_TOKENS)) is not None:
-            writing.add(count)
-        own: Attributes = {**counts}
         if event.stop_reason:
             own[names.FINISH_REASONS] = _FINISHED.get(event.stop_reason, _OTHER)
+        first = None
         if event.first_ms:
             own[names.FIRST_CHUNK] = first = event.first_ms / 1000
-            beginning.add(first)
         if self._content is not None:
             agent = self._facts.agent(session.agent)
             own |= self._content.of_answer(session.session_id, event, agent)
         start_ms = at_ms - event.duration_ms if event.duration_ms else asked_ms or at_ms
-        self._chat(turn, template, event.message_id, own, start_ms, at_ms)
+        start_ms = min(max(start_ms, turn.started_ms), at_ms)
+        tokens = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
+        self._emit(template, event.message_id, start_ms, at_ms, own, "", (*tokens, first))
 
     def _attempt(self, session: _Session, event: AttemptFailed, at_ms: int, seq: int) -> None:
         if (turn := session.turns.get(event.turn_id)) is None:
             return
         asked_ms = turn.asked_ms or at_ms
         turn.asked_ms = at_ms + round(event.wait_seconds * 1000)
-        own: Attributes = {**_counted(event.usage, turn)}
+        own = _counted(event.usage, turn)
         if self._is_silent:
             return
         own[names.ATTEMPT] = event.attempt
@@ -333,7 +343,7 @@ class SpanBuilder:
         turn.has_compacted = True
         asked_ms, turn.asked_ms = turn.asked_ms or at_ms, at_ms
         if event.usage is not None:  # a summary was written
-            own: Attributes = {**_counted(event.usage, turn)}
+            own = _counted(event.usage, turn)
             own[names.COMPACTED] = True
             if not self._is_silent:
                 template = turn.templates.of_model(session.agent, event.provider, event.model, "")
@@ -344,7 +354,7 @@ class SpanBuilder:
     ) -> None:
         """Make the span of a call of a model that failed for good, or was broken off."""
         usage = None if turn.charged is None else turn.charged.usage
-        own: Attributes = {**_counted(usage, turn)}
+        own = _counted(usage, turn)
         turn.charged = None
         if self._is_silent:
             return
@@ -388,11 +398,12 @@ class SpanBuilder:
             turn.asked_ms = at_ms
 
     def _finished(self, session: _Session, event: CallFinished, at_ms: int, seq: int) -> None:
-        call = session.calls.pop(event.call_id, _NO_CALL)
+        call_id, calls = event.call_id, session.calls
+        call = calls.pop(call_id, _NO_CALL) if calls else _NO_CALL
         turn = session.turns.get(event.turn_id)
         if turn is None:
             return
-        if not session.calls:
+        if not calls:
             turn.asked_ms = at_ms
         if self._is_silent:
             return
@@ -401,23 +412,26 @@ class SpanBuilder:
         template = turn.templates.of_tool(
             session.agent, event.name, status, call.tier, error, event.server
         )
-        own: Attributes = {names.TOOL_CALL: event.call_id[:MAX_ID]}
+        own: Attributes = {names.TOOL_CALL: call_id[:MAX_ID]}
         if self._content is not None:
             own |= self._content.of_call(call.arguments, event)
         has_run = True
         if not (start_ms := call.started_ms):
-            has_run = not (call.was_asked or status is CallStatus.DENIED)
+            has_run = not (call.is_asked or status is CallStatus.DENIED)
             start_ms = at_ms - event.duration_ms if has_run else at_ms
-        self._chat(turn, template, event.call_id, own, start_ms, at_ms)
-        if has_run:
-            for series in template.others:  # of a server's tool
-                series.add((at_ms - min(max(start_ms, turn.started_ms), at_ms)) / 1000)
+        start_ms = min(max(start_ms, turn.started_ms), at_ms)
+        is_of_server = has_run and len(template.series) > 1
+        more = ((at_ms - start_ms) / 1000,) if is_of_server else ()
+        self._emit(template, call_id, start_ms, at_ms, own, "", more)
 
     # ── questions to people ──────────────────────────────────────────────────────────────────────
 
     def _asked(self, session: _Session, event: ApprovalAsked, at_ms: int, seq: int) -> None:
-        if (call := session.calls.get(event.call_id)) is not None:
-            call.was_asked, call.tier = True, str(event.tier)
+        call = session.calls.get(event.call_id)
+        if call is None and len(session.calls) < MAX_OPEN:
+            call = session.calls[event.call_id] = _Call()
+        if call is not None:
+            call.is_asked, call.tier = True, str(event.tier)
         turn = session.turns.get(event.turn_id)
         if turn is not None and len(session.questions) < MAX_OPEN:
             lean = (
@@ -426,6 +440,8 @@ class SpanBuilder:
             session.questions[event.approval_id] = (lean, at_ms, turn.trace)
 
     def _answered(self, session: _Session, event: ApprovalAnswered, at_ms: int, seq: int) -> None:
+        if event.decision == "allow" and (call := session.calls.get(event.call_id)) is not None:
+            call.is_asked = False  # its result says how long it ran
         found = session.questions.pop(event.approval_id, None)
         if found is None:
             return
@@ -448,7 +464,7 @@ class SpanBuilder:
             trace=trace,
             parent_id=trace.span_id(asked.turn_id),
             attributes=attributes,
-            durations=self._metrics.of(names.APPROVAL_DURATION, name, str(event.decision)),
+            series=(self._metrics.of(names.APPROVAL_DURATION, name, str(event.decision)),),
         )
         self._emit(template, event.approval_id, asked_ms, max(at_ms, asked_ms), {})
 
@@ -478,28 +494,37 @@ _FOLDS: dict[type, Callable[..., None]] = {
 }
 HEARD = frozenset(_FOLDS)
 """The events that anything is made of."""
+HEARD_OF_SPANS = HEARD - {CallProposed, CallStarted}
+"""The same without content: a result says how long its call has run."""
 
 
-def _counted(usage: Usage | None, turn: _Turn) -> dict[str, int]:
+def _counted(usage: Usage | None, turn: _Turn) -> Attributes:
     """Return the attributes of what a call used, and add it to what its turn did."""
-    found: dict[str, int] = {}
-    if usage is None:
-        return found
+    found: Attributes = {}
+    if usage is not None:
+        _count(usage, turn, found)
+    return found
+
+
+def _count(usage: Usage, turn: _Turn, found: Attributes) -> None:
+    """Add what a call used to its attributes, and to what its turn did."""
     # Not a loop over names: each answer comes through here.
+    used = turn.used
     if (count := usage.input_tokens) is not None:
         found[names.INPUT_TOKENS] = count
+        used[names.INPUT_TOKENS] = used.get(names.INPUT_TOKENS, 0) + count
     if (count := usage.output_tokens) is not None:
         found[names.OUTPUT_TOKENS] = count
+        used[names.OUTPUT_TOKENS] = used.get(names.OUTPUT_TOKENS, 0) + count
     if (count := usage.cached_tokens) is not None:
         found[names.CACHE_READ] = count
+        used[names.CACHE_READ] = used.get(names.CACHE_READ, 0) + count
     if (count := usage.cache_write_tokens) is not None:
         found[names.CACHE_WRITE] = count
+        used[names.CACHE_WRITE] = used.get(names.CACHE_WRITE, 0) + count
     if (count := usage.reasoning_tokens) is not None:
         found[names.REASONING_TOKENS] = count
-    used = turn.used
-    for name, count in found.items():
-        used[name] = used.get(name, 0) + count
-    return found
+        used[names.REASONING_TOKENS] = used.get(names.REASONING_TOKENS, 0) + count
 
 
 def _numbered(session: _Session, seq: int) -> str:

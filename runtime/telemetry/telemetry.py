@@ -27,7 +27,7 @@ from ..store.interface import StoreReader
 from .context import Tracing
 from .metrics import Metrics
 from .span import Provider, Span
-from .spans import HEARD, SpanBuilder
+from .spans import HEARD, HEARD_OF_SPANS, SpanBuilder
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor as SpanProcessor
@@ -199,7 +199,9 @@ class Telemetry:
         self._events: deque[Stored] = deque()
         self._spans: deque[Span] = deque()
         self._bytes = 0
+        self._heard = HEARD if plan.with_content else HEARD_OF_SPANS
         self._wake, self._hurry, self._full = trio.Event(), trio.Event(), trio.Event()
+        self._is_awake = False
         self._closing, self._has_folded = trio.Event(), trio.Event()
         self._metrics = Metrics()
         wanted = ("traces", "logs") if plan.with_content else ("traces",)
@@ -248,19 +250,19 @@ class Telemetry:
 
     def hear(self, stored: tuple[Stored, ...]) -> None:
         """Queue committed events; never wait, never fail."""
-        events = self._events
+        # In the loop, for every commit of the runtime: no more than must be.
+        events, heard = self._events, self._heard
         for each in stored:
-            if each.event.__class__ in HEARD:
+            if each.event.__class__ in heard:
                 events.append(each)
-        waiting = len(events)
-        if not waiting:
+        if len(events) < FOLD_EVENTS and (self._is_awake or not events):
             return
-        if waiting > MAX_EVENTS:
-            self.lost_events += waiting - MAX_EVENTS
-            for _ in range(waiting - MAX_EVENTS):
-                events.popleft()
+        while len(events) > MAX_EVENTS:
+            events.popleft()
+            self.lost_events += 1
+        self._is_awake = True
         self._wake.set()
-        if waiting >= FOLD_EVENTS:
+        if len(events) >= FOLD_EVENTS:
             self._hurry.set()
 
     async def metrics_text(self) -> str:
@@ -275,7 +277,7 @@ class Telemetry:
             await self._wake.wait()
             with trio.move_on_after(GATHER_SECONDS):
                 await self._hurry.wait()
-            self._wake, self._hurry = trio.Event(), trio.Event()
+            self._wake, self._hurry, self._is_awake = trio.Event(), trio.Event(), False
             await self._fold_waiting(builder, facts)
         await self._fold_waiting(builder, facts)
         self._has_folded.set()

@@ -69,7 +69,7 @@ class Templates:
         return self._made(name, self._trace.parent_id, found, error, *metric)
 
     def of_model(self, agent: str, provider: str, model: str, error: str) -> Template:
-        """Return that of calls of a model; `others` count its tokens read and written, and when its answers begin."""
+        """Return that of calls of a model; its series are tokens read and written, and when its answers begin, too."""
         key = (agent, provider, model, error)
         return self._known.get(key) or self._keep(key, self._of_model(*key))
 
@@ -82,7 +82,7 @@ class Templates:
         error: str,
         server: CalledServer | None,
     ) -> Template:
-        """Return that of calls of a tool; `others` counts calls of a server's tool."""
+        """Return that of calls of a tool; those of a server's tool have a second series."""
         key = (agent, called, status, tier, error, server)
         return self._known.get(key) or self._keep(key, self._of_tool(*key))
 
@@ -109,7 +109,7 @@ class Templates:
             parent_id=parent_id,
             attributes=attributes,
             is_error=bool(error),
-            durations=self._metrics.of(*metric),
+            series=(self._metrics.of(*metric),),
         )
 
     def _of_model(self, agent: str, provider: str, model: str, error: str) -> Template:
@@ -140,7 +140,7 @@ class Templates:
         name = f"{names.CHAT} {model}"
         made = self._made(name, self._span_id, found, error, names.OPERATION_DURATION, *labels)
         made.kind = "client"
-        made.others = (
+        made.series += (
             self._metrics.of(names.TOKEN_USAGE, *labels, "input"),
             self._metrics.of(names.TOKEN_USAGE, *labels, "output"),
             self._metrics.of(names.FIRST_CHUNK_DURATION, *labels),
@@ -186,5 +186,5 @@ class Templates:
         made = self._made(span_name, self._span_id, found, error, *metric)
         if is_foreign:
             labels = (name, method, *place, error, code)
-            made.others = (self._metrics.of(names.MCP_DURATION, *labels),)
+            made.series += (self._metrics.of(names.MCP_DURATION, *labels),)
         return made

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -81,11 +82,11 @@ NOWHERE = Metrics().of("gen_ai.invoke_agent.duration")
 
 def _template(trace: TurnTrace, parent_id: int, **options: Any) -> Template:
     shared: dict[str, Any] = {"name": "turn", "attributes": {"always": "ä"}, **options}
-    return Template(trace=trace, parent_id=parent_id, durations=NOWHERE, **shared)
+    return Template(trace=trace, parent_id=parent_id, series=(NOWHERE,), **shared)
 
 
 def _span(template: Template, message: str = "", **own: Any) -> Span:
-    return Span(template, 1 << 63, 1_700_000_000_000, 1_700_000_000_250, own, message)
+    return Span(template, b"\x80" + bytes(7), 1_700_000_000_000, 1_700_000_000_250, own, message)
 
 
 CHAT = _template(OWN, 1, kind="client", attributes={})
@@ -169,6 +170,7 @@ def test_inputs_that_were_cancelled_leave_room_for_others() -> None:
 
 def _waiting(monkeypatch: pytest.MonkeyPatch, *events: DurableEvent) -> Telemetry:
     monkeypatch.setattr(telemetry_module, "MAX_EVENTS", 3)
+    monkeypatch.setattr(telemetry_module, "FOLD_EVENTS", 2)
     telemetry = Telemetry(TelemetryPlan())
     stored = [Stored(session_id="s", seq=i, at_ms=i, event=each) for i, each in enumerate(events)]
     telemetry.hear(tuple(stored))
@@ -262,10 +264,24 @@ def test_hosts_are_told_however_they_are_written() -> None:
     assert told == ("api.example.com", "::1", "127.0.0.1")
 
 
+def test_values_of_a_batch_are_counted_as_one_by_one() -> None:
+    metrics = Metrics()
+    together, alone = (metrics.of("gen_ai.execute_tool.duration", name) for name in "ab")
+    values = [0.02, 0.0, 5.0, 0.01, 0.010001, 1000.0, 81.92, 0.02]
+    for value in values:
+        alone.add([value])
+    together.add([*values[:3]])
+    together.add([])
+    together.add([*values[3:]])
+    assert together == msgspec.structs.replace(alone, total=together.total)
+    assert together.counts == [2, 3, *[0] * 7, 1, *[0] * 3, 1, 1]
+    assert together.total == pytest.approx(sum(values))
+
+
 def test_labels_have_a_bound() -> None:
     metrics = Metrics()
     for number in range(MAX_VALUES + 5):
-        metrics.of("gen_ai.execute_tool.duration", f"tool_{number}", "general").add(0.1)
+        metrics.of("gen_ai.execute_tool.duration", f"tool_{number}", "general").add([0.1])
     [(_, series)] = [each for each in metrics.series.items() if each[1]]
     assert len(series) == MAX_VALUES + 1
     assert sum(its.count for its in series.values()) == MAX_VALUES + 5

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -18,6 +17,7 @@ from ...config.mcp.settings import LOGIN, MCP_KEYS, McpSettings, key_place
 from ...config.mcp.wire import McpOffer
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ToolError
+from ...runtime.kernel.late_import import import_module_late
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.redaction import redact, redacting_logger
 from .definition import read_instructions, read_listing, read_prompts
@@ -272,7 +272,7 @@ async def run_server(
     over_http: HttpWire | None = None
     kind, has_answered = ErrorType.EXECUTION_ERROR, False
     try:
-        await trio.to_thread.run_sync(import_module, f"{__package__}.connection")
+        await import_module_late(f"{__package__}.connection")
         from .connection import ServerWire, open_connection
 
         with trio.CancelScope(deadline=trio.current_time() + server.start_seconds) as scope:
@@ -354,7 +354,7 @@ async def log_out(places: McpPlaces, server: McpSettings) -> str:
     if stored is None:
         return ""
     try:
-        await trio.to_thread.run_sync(import_module, f"{__package__}.login")
+        await import_module_late(f"{__package__}.login")
     except ImportError as error:
         return f"the package {error.name} is missing"
     from .login import revoke

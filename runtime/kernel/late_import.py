@@ -1,10 +1,12 @@
-"""Import what only some daemons need, while turns go on."""
+"""Import what only some runtimes need, while turns go on."""
 
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import TypeVar
 
 import trio
@@ -19,6 +21,17 @@ async def import_late(make: Callable[[], Made]) -> Made:
     whichever thread, holds all turns up for 50 to 150 ms: there is none while they are made, and later ones pass over them.
     """
     return await trio.to_thread.run_sync(partial(_made, make))
+
+
+async def import_module_late(name: str) -> None:
+    """Import a module in a thread, as `import_late` does, unless it is there.
+
+    What is garbage of the program at its first import stays, too; later ones pass over nothing.
+    """
+    if name in sys.modules:  # perhaps half of it: another thread is at it
+        await trio.to_thread.run_sync(import_module, name)
+    else:
+        await import_late(partial(import_module, name))
 
 
 def _made(make: Callable[[], Made]) -> Made:
