@@ -156,6 +156,7 @@ async def open_remote_place(
         nursery = await stack.enter_async_context(open_service_nursery("the run is over"))
         questions = DaemonQuestions(client, channel, nursery, view.notice)
         place = RemotePlace(client, reader, questions, options, model, confirm, wanted)
+        place.tasks, place.notice = nursery, view.notice
         place.channel = channel
         place.holder = holder
         watch = partial(watch_connection, gives_up=None if place.has_people else place.left_waiting)
@@ -193,7 +194,15 @@ def folder_of(options: RunOptions) -> Path:
 
 
 class RemotePlace:
-    """The daemon, with the methods of `Runtime` that a run uses."""
+    """The daemon, with the methods of `Runtime` that a run uses.
+
+    Attributes:
+        tasks: What goes on while the place is open, also behind what was cancelled.
+        notice: Says what people should know.
+    """
+
+    tasks: trio.Nursery
+    notice: Callable[[str], None]
 
     def __init__(
         self,
@@ -369,12 +378,13 @@ class RemoteSession:
         row = await reader.session(self.session_id)
         head_seq = row.head_seq if row is not None else 0
         follow = partial(RemoteTurn, self._place, self.session_id, after_seq=head_seq)
+        inputs = await reader.open_inputs(self.session_id)
         for turn in await reader.open_turns():
             if turn.session_id == self.session_id:
-                return follow(turn_id=turn.turn_id)
-        for waiting in await reader.open_inputs(self.session_id):
-            return follow(input_id=waiting.input_id)
-        return None
+                # By its input, so that a cancel never means the turn that came next.
+                mine = (row.input_id for row in inputs if row.turn_id == turn.turn_id)
+                return follow(turn_id=turn.turn_id, input_id=next(mine, ""))
+        return follow(input_id=inputs[0].input_id) if inputs else None
 
     def follow(self) -> RemoteEvents:
         """Follow what happens from here on; see `Session.follow`."""
@@ -437,6 +447,7 @@ class RemoteTurn:
         self._waiting: deque[TurnEvent] = deque()
         self._pieces = LivePieces()
         self._is_out_of_reach = False
+        self._sent = trio.Event()
         self.seq = 0
         self.at_ms = 0
         self.ended: TurnEnded | None = None
@@ -450,15 +461,49 @@ class RemoteTurn:
         self._reading = ReadAhead(self._events, self._questions.see, self._channel)
         if self._send is not None:
             try:
-                ticket = await self._send()
+                ticket = await self._ticket(self._send)
             except BaseException:
                 with trio.move_on_after(LEAVE_SECONDS, shield=True):
                     await events.__aexit__(None, None, None)
                 raise
-            self.input_id = ticket.input_id
             if (lender := self._place.lender) is not None:
                 lender.own(self._session_id, ticket.input_id)
         return self
+
+    async def _ticket(self, send: Callable[[], Awaitable[Ticket]]) -> Ticket:
+        """Send the prompt; where that is broken off, the turn that it begins is cancelled, or is said to go on."""
+        sent, asking = self._sent, trio.CancelScope(shield=True)
+        said: list[Ticket | CallboardError] = []
+
+        async def ask() -> None:
+            try:
+                with asking:  # ended below in any case
+                    ticket = await send()
+                    self.input_id = ticket.input_id
+                    said.append(ticket)
+            except CallboardError as error:
+                said.append(error)
+            finally:
+                sent.set()
+
+        self._place.tasks.start_soon(ask, name="prompt")
+        try:
+            await sent.wait()
+        except trio.Cancelled:
+            with trio.move_on_after(LEAVE_SECONDS, shield=True):
+                try:
+                    await self.cancel("the command left the turn")
+                except NetworkError as error:
+                    self._place.notice(str(error))
+                except CallboardError:
+                    pass  # it was not taken
+            raise
+        finally:
+            asking.cancel(reason="the command left the turn")
+        [answer] = said
+        if isinstance(answer, CallboardError):
+            raise answer
+        return answer
 
     async def __aexit__(
         self,
@@ -506,6 +551,18 @@ class RemoteTurn:
         Raises:
             NetworkError: The daemon is away, or went away meanwhile.
         """
+        if self._is_out_of_reach:  # said already
+            return
+        if self._send is not None:
+            with trio.move_on_after(AWAY_SECONDS):
+                await self._sent.wait()
+            if not self._sent.is_set():
+                self._is_out_of_reach = True
+                raise NetworkError(
+                    f"the daemon has not answered, and the turn may begin yet; {self._place.left_waiting()}"
+                )
+            if not self.input_id:
+                return  # it was not taken
         cancel = Cancel(session_id=self._session_id, reason=reason, input_id=self.input_id or None)
         try:
             with trio.move_on_after(AWAY_SECONDS):

@@ -507,8 +507,10 @@ class _Job:
     async def _play(self, turn: RunTurn, *, is_own: bool = False) -> TurnEnded | None:
         """Show the events as they come; a slow reader of the output slows the turn, not us."""
         channel = self._channel
+        self.stopping.turn = (
+            turn  # from here on: what is sent may begin a turn before its answer comes
+        )
         async with turn:
-            self.stopping.turn = turn
             if is_own:
                 self._view.said_here(turn.input_id)
             async for event in turn:

@@ -190,6 +190,9 @@ class Turn(Generic[Value]):
 
     async def cancel(self, reason: str = "cancelled by the program") -> None:
         """Cancel the turn; return when everything of it is gone. Its events can still be read."""
+        if not self.input_id:  # it has not begun, or is about to: whoever enters it cancels it then
+            await trio.lowlevel.checkpoint()
+            return
         # From here on the program does not pace the turn: a full queue must not hold up its end.
         self._subscription.let_go()
         await self._host.directory.ask(
