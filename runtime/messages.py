@@ -306,6 +306,7 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
         attempts_left: For tools that were called wrongly in this turn, how many more answers may do
             so; at 0 the turn continues without the tool.
         quota: How many calls the budget allows.
+        since: Gets when each call began that is broken off.
     """
 
     place: CallPlace
@@ -319,6 +320,7 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     begun: frozenset[str] = frozenset()
     attempts_left: Mapping[str, int] = NO_ATTEMPTS
     quota: CallQuota | None = None
+    since: dict[str, float] | None = None
 
     def abandon(self) -> None:
         """Close the outlet: the turn finds its calls without a result."""

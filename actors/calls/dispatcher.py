@@ -458,6 +458,8 @@ class CallBatch:
 
                     outcome = await run_behind(gate, ready, lambda: execute(ready, limits, running))
             except BaseException:  # only cancellation comes out of it, alone or in a group
+                if self._request.since is not None:
+                    self._request.since[ready.call.call_id] = running.since
                 # The call has no result, and yet the files that it wrote are there.
                 if written := files_marked(ready):
                     with trio.CancelScope(shield=True), suppress(CallboardError):

@@ -119,6 +119,7 @@ class Turn:
         self._is_lost = False
         self._form: AnswerForm | None = None
         self._unreaped: list[str] = []
+        self._since: dict[str, float] = {}
 
     def started(self) -> TurnStarted:
         """Return the event that begins the turn; stored before `run`."""
@@ -338,7 +339,7 @@ class Turn:
         """
         host = self._host
         conversation = host.conversation
-        self._asked, self._asked_at = message, trio.current_time()
+        self._asked, self._asked_at, self._since = message, trio.current_time(), {}
         resumes = proposed is None
         scope = trio.CancelScope()
         outlet, gone = trio.open_memory_channel[None](0)
@@ -360,6 +361,7 @@ class Turn:
             marks=conversation.marks,
             begun=frozenset(conversation.started_calls) if resumes else frozenset(),
             quota=self._budget,
+            since=self._since,
             attempts_left=conversation.attempts_for(resumes=resumes),
         )
         with gone:
@@ -497,9 +499,8 @@ class Turn:
             call = Call(proposed.call_id, proposed.name, proposed.arguments)
             if is_cancelled:
                 count = killed.get(call.call_id)
-                missing.append(
-                    cancelled_call(self.turn_id, call, why, self._asked_at, killed=count)
-                )
+                since = self._since.get(call.call_id, self._asked_at)
+                missing.append(cancelled_call(self.turn_id, call, why, since, killed=count))
                 continue
             has_started = call.call_id in conversation.started_calls  # and its dispatcher died
             text = _UNKNOWN_OUTCOME if has_started else _NOT_BEGUN
@@ -520,7 +521,7 @@ class Turn:
                 self.turn_id,
                 Call(event.call_id, event.name, ""),
                 self._reason,
-                self._asked_at,
+                self._since.get(event.call_id, self._asked_at),
                 killed=killed.get(event.call_id),
             )
             if isinstance(event, CallFinished)

@@ -317,3 +317,31 @@ async def test_what_was_called_off_before_a_word_came_is_not_asked_for_again() -
     assert said[0] == "Delete all tests."
     assert "was cancelled before it was answered" in said[1]
     assert said[2:] == ["List the tests."]
+
+
+async def test_a_cancelled_call_takes_no_time_of_its_question(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A call that was asked about for minutes, ran a second, and was cancelled, was said to have taken minutes."""
+
+    @callboard.tool(approval="always")
+    async def stay() -> None:
+        """Never ends by itself."""
+        await trio.sleep_forever()
+
+    async def allow_later(request: callboard.ApprovalRequest) -> str:
+        await trio.sleep(300)
+        return "allow"
+
+    steps = [reply(calls=[("stay", {})]), reply("Done.")]
+    options = {"tools": [stay], "on_approval": allow_later}
+    async with open_local_stage(tmp_path, steps, **options) as (runtime, _):
+        session = await runtime.create_session()
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, CallStarted):
+                    await trio.sleep(1)
+                    break
+        record = [each.event for each in await runtime.store.events(session.session_id)]
+    [finished] = [each for each in record if isinstance(each, callboard.CallFinished)]
+    assert (finished.status, finished.duration_ms) == ("cancelled", 1000)
