@@ -50,3 +50,8 @@ export function near(ms: number, now: number): string {
   const [size, unit] = ([[86_400, "day"], [3600, "hour"], [60, "minute"]] as const).find(([each]) => Math.abs(rest) >= each) ?? [1, "second"];
   return new Intl.RelativeTimeFormat(tag(), { numeric: "auto" }).format(Math.round(rest / size), unit);
 }
+
+/** A day of the calendar that is given as an ISO date. */
+export function dayMonth(date: string): string {
+  return new Intl.DateTimeFormat(tag(), { day: "numeric", month: "short", timeZone: "UTC" }).format(Date.parse(date));
+}

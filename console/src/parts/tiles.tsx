@@ -7,13 +7,15 @@ export interface Tile {
   value: ComponentChildren;
   more?: string;
   isBad?: boolean;
+  /** It takes the room of two. */
+  isWide?: boolean;
 }
 
 export function Tiles({ tiles }: { tiles: readonly Tile[] }) {
   return (
     <dl class="tiles">
-      {tiles.map(({ name, value, more = "", isBad = false }) => (
-        <div key={name}>
+      {tiles.map(({ name, value, more = "", isBad = false, isWide = false }) => (
+        <div key={name} class={isWide ? "is-wide" : ""}>
           <dt>{name}</dt>
           <dd class={isBad ? "problem" : ""}>
             {value}

@@ -1,7 +1,8 @@
 // Everything that waits for a person, of all sessions, the oldest first; and the answers that are remembered.
-import { RowOf, Rows } from "../parts/page";
+import { Empty, Mark, Page, RowOf, Rows, Section } from "../parts/page";
 import { shown } from "../parts/text";
 import { done } from "../parts/watch";
+import type { Binding } from "../protocol";
 import { approvals, link, may, toast } from "../store/app";
 import { useResource } from "../store/lists";
 import { dated, words } from "../store/settings";
@@ -10,22 +11,14 @@ import { Ask } from "./ask";
 export function Approvals() {
   const its = words.value;
   return (
-    <div class="page">
-      <h2>{its.approvals}</h2>
+    <Page>
       {approvals.value.length === 0 ? (
-        <p class="empty">{its.noApprovals}</p>
+        <Empty icon="check" title={its.noApprovals} text={its.noApprovalsText} />
       ) : (
-        approvals.value.map((row) => (
-          <div key={row.approval_id} class="waiting">
-            <Ask row={row} />
-            <p>
-              <a href={`#/chat/${encodeURIComponent(row.session_id)}`}>{its.toSession}</a>
-            </p>
-          </div>
-        ))
+        approvals.value.map((row) => <Ask key={row.approval_id} row={row} />)
       )}
       {may("grant/list") && <Grants />}
-    </div>
+    </Page>
   );
 }
 
@@ -40,14 +33,23 @@ function Grants() {
     await all.again();
   };
   return (
-    <>
-      <h2>{its.grants}</h2>
+    <Section title={its.grants} lead={its.grantsLead} isBare>
       <Rows label={its.grants}>
         {grants.map((row) => (
           <RowOf
             key={row.grant_id}
             title={row.tool}
-            text={[its.verdicts[row.verdict] ?? row.verdict, its.scopes[row.scope] ?? row.scope, row.agent, dated(row.given_at_ms)].map(shown).join(" · ")}
+            marks={<Mark kind={row.verdict === "allow" ? "good" : "bad"}>{its.verdicts[row.verdict]}</Mark>}
+            text={
+              <>
+                {covered(row.binding).map((each, at) => (
+                  <code key={at}>{shown(each)} </code>
+                ))}
+                {(row.binding.free ?? []).length > 0 && its.mayDiffer(shown(row.binding.free!.join(", ")))}
+                <br />
+                {[its.scopes[row.scope] ?? row.scope, row.agent, dated(row.given_at_ms)].map(shown).join(" · ")}
+              </>
+            }
           >
             {may("grant/revoke") && (
               <button type="button" class="small" onClick={() => void revoke(row.grant_id)}>
@@ -57,6 +59,12 @@ function Grants() {
           </RowOf>
         ))}
       </Rows>
-    </>
+    </Section>
   );
+}
+
+/** Which calls an answer is about: paths or hosts, where they say it, else all arguments. */
+function covered({ paths = {}, hosts = {}, arguments: json }: Binding): readonly string[] {
+  const places = [...Object.values(paths), ...Object.values(hosts)];
+  return places.length > 0 ? places : [json];
 }

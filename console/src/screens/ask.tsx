@@ -2,8 +2,10 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { Methods } from "../link";
+import { Icon } from "../parts/icon";
 import { left, shown } from "../parts/text";
-import { link, may, readApprovals, say, type ApprovalRow } from "../store/app";
+import { link, may, readApprovals, say, sessions, type ApprovalRow, type SessionRow } from "../store/app";
+import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
 import { Arguments } from "./call";
 import { Change, type Judged } from "./change";
@@ -55,6 +57,14 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
     };
   }, [row.approval_id]);
 
+  const listed = sessions.value.find((each) => each.session_id === row.session_id);
+  const [found, setFound] = useState<SessionRow | null>(null);
+  const session = listed ?? found;
+  useEffect(() => {
+    // Those that were delegated are in no list.
+    if (listed === undefined) link.request("session/get", { session_id: row.session_id }).then(setFound, () => undefined);
+  }, [row.session_id]);
+
   const tier = (isChanging ? judged?.request.tier : null) ?? row.tier;
   const answer = async (decision: "allow" | "deny", remember?: string) => {
     if (!isSettled.value || isBusy) return;
@@ -93,8 +103,21 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
         <h3 id={title}>
           {its.ask.title} <code>{shown(row.tool)}</code>
         </h3>
-        <span class="tier">{its.tiers[tier] ?? tier}</span>
+        <span class="tier">
+          <Icon name={tier === "read_only" ? "find" : "warn"} /> {its.tiers[tier] ?? tier}
+        </span>
       </header>
+      {session !== null && (
+        <p>
+          <span class="label">{its.composer.agent}</span> {shown(session.agent)}
+          {!isHere && (
+            <>
+              {" · "}
+              <a href={hrefOf("chat", row.session_id)}>{shown(session.title) || its.untitled}</a>
+            </>
+          )}
+        </p>
+      )}
       {request?.origin && (
         <p>
           <span class="label">{its.ask.origin}</span> {shown(request.origin)}

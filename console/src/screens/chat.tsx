@@ -7,6 +7,7 @@ import { copy, Markdown } from "../parts/markdown";
 import { Excerpt } from "../parts/excerpt";
 import { Icon } from "../parts/icon";
 import { IconButton, Menu, type Choice } from "../parts/menu";
+import { Empty } from "../parts/page";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
 import { isRehearsing } from "../store/first";
@@ -65,6 +66,7 @@ export function Chat() {
   const at = app.route.value;
   const id = at.screen === "chat" ? at.id : null;
   const own = app.waiting.value.filter((each) => each.sessionId === id && each.isOnRecord !== true);
+  if (session === null && app.missing.value !== "") return <Missing />;
   if (id === null || session === null) {
     return (
       <div class="chat">
@@ -114,6 +116,23 @@ export function Chat() {
       {session.unknown > 0 && <p class="notice">{its.unknownEvents(session.unknown)}</p>}
       <Outgoing inputs={own} />
       <Composer session={session} />
+    </div>
+  );
+}
+
+/** The address is of no session, or of one that can't be read. */
+function Missing() {
+  const its = words.value;
+  return (
+    <div class="page screen">
+      <Empty icon="find" title={its.noSession} text={shown(app.missing.value)}>
+        <button type="button" onClick={() => void reading.show(true)}>
+          {its.page.again}
+        </button>
+        <a class="button primary" href={hrefOf("chat", "new")}>
+          {its.newSession}
+        </a>
+      </Empty>
     </div>
   );
 }

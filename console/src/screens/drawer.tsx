@@ -3,7 +3,7 @@ import { computed, useComputed } from "@preact/signals";
 import { memo } from "../parts/memo";
 import { Menu, type Choice } from "../parts/menu";
 import { Icon } from "../parts/icon";
-import { areThereMore, isTrash, listMore, look, may, query, route, sessions, type SessionRow } from "../store/app";
+import { approvals, areThereMore, isTrash, listMore, look, may, query, route, sessions, type SessionRow } from "../store/app";
 import { choose, chosen, hits, purge, remove, rename, restore, save } from "../store/sessions";
 import { language, words } from "../store/settings";
 import { shown } from "../parts/text";
@@ -101,10 +101,17 @@ const Row = memo(({ row, close }: { row: SessionRow; close(): void }) => {
 
 function Meta({ row }: { row: SessionRow }) {
   const its = words.value;
+  const asks = useComputed(() => approvals.value.some((each) => each.session_id === row.session_id)).value;
   const kind = row.kind === "main" ? ((row.forked_from ?? "") === "" ? "" : its.drawer.copy) : its.drawer[row.kind];
   return (
     <span class="meta">
-      {row.is_active && <span class="dot" role="img" aria-label={its.running} />}
+      {asks ? (
+        <span class="asks" role="img" aria-label={its.states["waiting"]} title={its.states["waiting"]}>
+          ?
+        </span>
+      ) : (
+        row.is_active && <span class="dot" role="img" aria-label={its.running} />
+      )}
       {kind !== "" && <span>{kind}</span>}
       {row.agent !== "general" && <span>{shown(row.agent)}</span>}
       <time dateTime={new Date(row.updated_at_ms).toISOString()}>{ago(row.updated_at_ms)}</time>

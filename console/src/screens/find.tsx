@@ -22,7 +22,7 @@ const wanted = signal<Hit | null>(null);
 export function Find({ items }: { items: readonly { id: string; kind: string; position: number }[] }) {
   const text = its.value.find;
   const [query, setQuery] = useState("");
-  const [hits, setHits] = useState<{ all: readonly Hit[]; count: number }>({ all: [], count: 0 });
+  const [hits, setHits] = useState<{ all: readonly Hit[]; count: number; of: string }>({ all: [], count: 0, of: "" });
   const [at, setAt] = useState(0);
   const field = useRef<HTMLInputElement>(null);
   const session = app.open.value;
@@ -40,12 +40,12 @@ export function Find({ items }: { items: readonly { id: string; kind: string; po
   }, []);
   useEffect(() => {
     if (id === undefined) return;
-    if (query.trim() === "") return setHits({ all: [], count: 0 });
+    if (query.trim() === "") return setHits({ all: [], count: 0, of: "" });
     let isOver = false;
     const timer = setTimeout(() => {
       app.link.request("session/search", { query, session_id: id, limit: MAX_HITS }).then((found) => {
         if (isOver) return;
-        setHits({ all: found.hits, count: found.hits[0]?.matches ?? 0 });
+        setHits({ all: found.hits, count: found.hits[0]?.matches ?? 0, of: query });
         setAt(0);
         void go(found.hits[0]);
       }, (error: unknown) => !isOver && !app.isGone(error) && app.say(error));
@@ -94,7 +94,7 @@ export function Find({ items }: { items: readonly { id: string; kind: string; po
     >
       <input ref={field} type="search" aria-label={text.title} placeholder={text.title} value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
       <span class="under" role="status">
-        {query.trim() === "" ? "" : hits.all.length === 0 ? text.none : text.at(at + 1, count)}
+        {query.trim() === "" || hits.of !== query ? "" : hits.all.length === 0 ? text.none : text.at(at + 1, count)}
       </span>
       <IconButton icon="up" name={text.earlier} run={() => step(1)} />
       <IconButton icon="down" name={text.later} run={() => step(-1)} />

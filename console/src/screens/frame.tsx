@@ -17,7 +17,7 @@ import { Help } from "./help";
 import { Login } from "./login";
 import { Nav } from "./nav";
 import { PageScreen } from "./page";
-import { screenOf, type ScreenName } from "./routes";
+import { loadAhead, screenOf, type ScreenName } from "./routes";
 
 const TOAST_MS = 10_000;
 
@@ -36,12 +36,15 @@ export function Frame() {
   const count = app.approvals.value.length;
   const at = app.route.value;
   const title = titleOf(at);
+  const isBeside = at.screen === "page" || at.screen === "approvals";
   useEffect(() => {
     document.title = `${count > 0 ? `(${count}) ` : ""}${title === "" ? "" : `${title} · `}callboard`;
   }, [count, title]);
   const isOpen = app.link.state.value.kind === "open";
   useEffect(() => {
-    if (isOpen) void firstVisit();
+    if (!isOpen) return;
+    void firstVisit();
+    loadAhead();
   }, [isOpen]);
   // What was there has gone: who reads by ear or by keys goes on at the beginning of what came.
   const place = at.screen === "page" ? [at.name, ...at.parts].join("/") : at.screen;
@@ -83,7 +86,7 @@ export function Frame() {
             </a>
           )}
           <Connection />
-          <Ways isBeside={at.screen === "page"} />
+          <Ways isBeside={isBeside} />
         </header>
         {isTabOnly.value && <p class="notice">{its.login.noCookie}</p>}
         {app.isOtherVersion.value && (
@@ -98,7 +101,7 @@ export function Frame() {
           <main id="main" tabIndex={-1}>
             {at.screen === "page" ? <PageScreen name={at.name} parts={at.parts} /> : at.screen === "approvals" ? <Approvals /> : <Chat />}
           </main>
-          {at.screen === "page" && (
+          {isBeside && (
             <nav class="side" aria-label={its.screensNav}>
               <Nav />
             </nav>

@@ -19,9 +19,8 @@ export function Help() {
         {text.rows.map(([keys, does]) => (
           <div key={keys}>
             <dt>
-              {keys.split(" · ").map((each, at) => (
-                <span key={each}>
-                  {at > 0 && " · "}
+              {keys.split(" · ").map((each) => (
+                <span key={each} class="combo">
                   {each.split(" ").map((key) => (
                     <kbd key={key}>{key}</kbd>
                   ))}
@@ -33,7 +32,7 @@ export function Help() {
         ))}
       </dl>
       <div class="buttons">
-        <button type="button" onClick={() => place.current?.close()}>
+        <button type="button" autofocus onClick={() => place.current?.close()}>
           {text.close}
         </button>
       </div>

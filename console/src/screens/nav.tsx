@@ -1,6 +1,6 @@
 // The way to the screens: at the right of the page, and on phones in the drawer.
 import { Icon } from "../parts/icon";
-import { leave, route } from "../store/app";
+import { approvals, leave, may, route } from "../store/app";
 import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
 import { GROUPS, listed } from "./routes";
@@ -8,9 +8,21 @@ import { GROUPS, listed } from "./routes";
 export function Nav({ close }: { close?(): void }) {
   const its = words.value;
   const at = route.value;
-  const here = at.screen === "page" ? at.name : "";
+  const here = at.screen === "page" ? at.name : at.screen;
+  const count = approvals.value.length;
   return (
     <>
+      {may("approval/list") && (
+        <ul class="ways">
+          <li>
+            <a href={hrefOf("approvals")} aria-current={here === "approvals" ? "page" : undefined} onClick={close}>
+              <Icon name="check" />
+              {its.approvals}
+              {count > 0 && <span class="count">{count}</span>}
+            </a>
+          </li>
+        </ul>
+      )}
       {GROUPS.map((group) => {
         const all = listed(group);
         return (

@@ -51,10 +51,14 @@ export function PageScreen({ name, parts }: { name: string; parts: readonly stri
     );
   }
   if (problem !== "") {
-    // The daemon may be another one by now, whose parts have other names.
+    // The daemon may be another one by now, whose parts have other names. Without one, a reload would end the page.
     return (
       <Page>
-        <Failed text={`${its.notLoaded} ${problem}`} again={() => location.reload()} />
+        {app.link.state.value.kind === "open" ? (
+          <Failed text={`${its.notLoaded} ${problem}`} again={() => location.reload()} />
+        ) : (
+          <Empty icon="warn" title={its.away} />
+        )}
       </Page>
     );
   }

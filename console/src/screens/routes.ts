@@ -37,6 +37,14 @@ export type Group = (typeof GROUPS)[number];
 
 const beyond = () => import("./beyond");
 
+/** Load the screens before somebody comes to them, so that they are there when the daemon is not. */
+export function loadAhead(): void {
+  const load = () => void beyond().catch(() => undefined);
+  // Not every browser has it.
+  if ("requestIdleCallback" in globalThis) requestIdleCallback(load);
+  else setTimeout(load, 1000);
+}
+
 /** In the order of the navigation. */
 export const screens: Partial<Record<ScreenName, ScreenEntry>> = {
   tools: { needs: "tool/list", icon: "tools", group: "work", load: async () => ({ default: (await beyond()).Tools }) },

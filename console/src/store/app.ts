@@ -53,6 +53,8 @@ export const NO_SIFT: Sift = { agent: "", kind: "people", workspace: "" };
 export const sift = signal<Sift>(NO_SIFT);
 export const approvals = signal<ApprovalRow[]>([]);
 export const open = signal<Session | null>(null);
+/** Why the session of the address can't be shown; empty if it can, or is being read. */
+export const missing = signal("");
 /** Grows with each change of the open session, which is changed in place. */
 export const version = signal(0);
 /** The same, but for the text of an answer and of output that grow: what does not show these need not look each time. */

@@ -87,6 +87,7 @@ export async function show(isAgain = false): Promise<void> {
   const old = app.open.peek();
   const isOpen = app.link.state.peek().kind === "open";
   if (reading !== null && reading.id !== id) reading = null;
+  app.missing.value = "";
   if (old !== null && old.id !== id) {
     app.open.value = null;
     app.isStopping.value = false;
@@ -101,8 +102,10 @@ export async function show(isAgain = false): Promise<void> {
     if (known === null || !(await goOn(known))) await read(id);
   } catch (error) {
     if (app.isGone(error)) return;
-    app.open.value = null;
-    app.say(error);
+    batch(() => {
+      app.open.value = null;
+      app.missing.value = error instanceof Error ? error.message : String(error);
+    });
   }
 }
 

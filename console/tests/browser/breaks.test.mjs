@@ -18,6 +18,11 @@ test("a daemon that is killed while it writes and comes back has all that was sa
   await page.getByText(/no connection; tries again in/).waitFor();
   await picture(page, "killed");
   await axe(page, "killed");
+  // The other screens came before somebody wanted them.
+  const chat = await page.evaluate(() => location.hash);
+  await page.evaluate(() => (location.hash = "#/usage"));
+  await page.getByText("Tokens as providers counted them").waitFor();
+  await page.evaluate((at) => (location.hash = at), chat);
   await say(page, "while nobody listens");
   await page.locator(".outgoing").getByText("while nobody listens").waitFor();
   await beginAgain();

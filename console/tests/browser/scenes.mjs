@@ -1,4 +1,4 @@
-// The screens as somebody meets them, and how each is come to, in whatever language. Fifteen have golden pictures, in the order of the design;
+// The screens as somebody meets them, and how each is come to, in whatever language. Sixteen have golden pictures, and the login has one, in the order of the design;
 // the others are what they become: a dialog, a menu, a form that was refused, nothing there yet, something that failed.
 const CHAT = "session_00000000000000000001";
 const TURN = "session_00000000000000000002";
@@ -25,10 +25,12 @@ const pressed = (hash, ready, button, then) => async (page) => {
   await page.locator(then).first().waitFor();
 };
 const dialog = "dialog[open]";
+/** A question whose buttons take a press already. */
+const READY = "section.ask button.primary[aria-disabled=false]";
 
 async function question(page) {
-  await go(page, "#/approvals", "section.ask .preview");
-  await go(page, await page.locator("main a[href^='#/chat/']").first().getAttribute("href"), "article section.ask .preview");
+  await go(page, "#/approvals", READY);
+  await go(page, await page.locator("main a[href^='#/chat/']").first().getAttribute("href"), `article ${READY}`);
 }
 
 export const scenes = [
@@ -107,8 +109,8 @@ export const scenes = [
     await page.keyboard.press("Escape");
     await page.keyboard.press("Escape");
   }),
-  golden("approvals", to("#/approvals", "section.ask .preview")),
-  state("question", question),
+  golden("approvals", to("#/approvals", READY)),
+  golden("question", question),
   state("question-changed", async (page) => {
     await page.locator("section.ask [data-key=change]").click();
     await page.locator("section.ask .judged .preview").waitFor();

@@ -42,6 +42,19 @@ test("screens are come to and left by their addresses, by the navigation and by 
   await page.getByText("#/constructor").waitFor();
   await page.getByRole("link", { name: "To the chat" }).click();
   await page.getByRole("heading", { name: "What can I do for you?" }).waitFor();
+  for (const hash of ["#/chat/session_nothing", "#/print/session_nothing"]) {
+    await page.evaluate((at) => (location.hash = at), hash);
+    await page.locator("main").getByText("there is no session session_nothing").waitFor();
+    await axe(page, hash);
+    assert.equal(await page.locator("main textarea, main article").count(), 0);
+  }
+  await page.getByRole("link", { name: "before the settings" }).first().click();
+  await page.getByText("You said: before the settings").waitFor();
+  await page.getByRole("button", { name: "Settings and more" }).click();
+  await page.locator("#ways").getByRole("link", { name: "Approvals" }).click();
+  await page.getByText("Nothing waits for you").waitFor();
+  assert.equal(await page.locator(".side [aria-current=page]").innerText(), "Approvals");
+  await axe(page, "no approvals");
   await page.evaluate(() => (location.hash = "#/sessions"));
   await page.waitForFunction(() => document.activeElement?.type === "search");
   await composer(page).waitFor();

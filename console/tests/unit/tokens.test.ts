@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 const css = readFileSync(new URL("../../src/look/tokens.css", import.meta.url), "utf8");
 const colours = (block: string) => Object.fromEntries([...block.matchAll(/--([\w-]+): (#[0-9a-f]{6});/g)].map((each) => [each[1]!, each[2]!]));
-const blocks = css.split(/\n(?=:root|@media)/).filter((each) => each.includes("--ground"));
+const blocks = css.split(/\n(?= *:root|@media)/).filter((each) => each.includes("--ground"));
 const [light, system, dark, contrast] = blocks.map(colours);
 
 function luminance(hex: string): number {
@@ -38,6 +38,12 @@ const PAIRS: [string, string, number][] = [
 ];
 
 describe("colours", () => {
+  it("are light on paper, and dark on screens alone", () => {
+    expect(css.match(/@media screen/g)).toHaveLength(2);
+    expect(css.indexOf("@media screen")).toBeGreaterThan(css.indexOf("--ground"));
+    expect(light!["ground"]).toBe("#fff9eb");
+  });
+
   it("are the same for a dark system and for who chose dark", () => {
     expect(system).toEqual(dark);
   });

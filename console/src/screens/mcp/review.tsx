@@ -94,7 +94,7 @@ function Tool({ tool, accepted, isChosen, toggle }: { tool: PinnedTool; accepted
         <>
           <p class="text">{shown(tool.description ?? "")}</p>
           <details>
-            <summary class="text">{`{…}`}</summary>
+            <summary class="text">{text.whole}</summary>
             <pre class="long" tabIndex={0}>
               {shown(wordsOf(tool))}
             </pre>

@@ -96,7 +96,16 @@ function One({ name }: { name: string }) {
     <Loaded resource={resource}>
       {({ row, settings, errors }) => (
         <>
-          <PageHead back={backHere()} title={name}>
+          <PageHead
+            back={backHere()}
+            title={name}
+            lead={
+              <span class="marks">
+                <Marks row={row} />
+                {row.problem && <span class="problem">{shown(row.problem)}</span>}
+              </span>
+            }
+          >
             {app.may("mcp/look") && offer === null && (
               <button type="button" class="primary" disabled={isBusy} onClick={() => void review()}>
                 {isBusy ? text.reviewing : text.review}
@@ -104,10 +113,6 @@ function One({ name }: { name: string }) {
             )}
             <Actions row={row} settings={settings} again={() => void resource.again()} />
           </PageHead>
-          <p class="marks">
-            <Marks row={row} />
-            {row.problem && <span class="problem">{shown(row.problem)}</span>}
-          </p>
           {offer !== null ? (
             <Review offer={offer} accepted={settings.tools ?? []} accept={accept} leave={() => setOffer(null)} />
           ) : (

@@ -2,9 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { rowOf, type Row } from "../../fold/session";
 import { copy, Markdown } from "../../parts/markdown";
-import { Page } from "../../parts/page";
+import { Failed, Page } from "../../parts/page";
 import { shown } from "../../parts/text";
 import * as app from "../../store/app";
+import { textOf } from "../../store/lists";
 import { words } from "../../store/settings";
 import { its } from "../../words/screens/chat";
 import { Files } from "../files";
@@ -14,14 +15,21 @@ const PAGE = 500;
 
 export default function Print({ parts }: ScreenProps) {
   const id = parts[0] ?? "";
+  return <Whole key={id} id={id} />;
+}
+
+function Whole({ id }: { id: string }) {
   const text = its.value.page;
   const [rows, setRows] = useState<readonly Row[]>([]);
   const [isWhole, setWhole] = useState(false);
+  const [problem, setProblem] = useState("");
+  const [round, setRound] = useState(0);
   const [title, setTitle] = useState("");
   const isOpen = app.link.state.value.kind === "open";
   useEffect(() => {
     if (!isOpen || id === "") return;
     let isOver = false;
+    setProblem("");
     const read = async () => {
       const { title: name } = await app.link.request("session/get", { session_id: id });
       const all: Row[] = [];
@@ -35,11 +43,18 @@ export default function Print({ parts }: ScreenProps) {
         if (!page.has_more) return setWhole(true);
       }
     };
-    read().catch((error: unknown) => !isOver && !app.isGone(error) && app.say(error));
+    read().catch((error: unknown) => !isOver && !app.isGone(error) && setProblem(textOf(error)));
     return () => {
       isOver = true;
     };
-  }, [id, isOpen]);
+  }, [id, isOpen, round]);
+  if (problem !== "") {
+    return (
+      <Page>
+        <Failed text={problem} again={() => setRound(round + 1)} />
+      </Page>
+    );
+  }
   return (
     <Page>
       <header class="print-head">

@@ -186,6 +186,7 @@ function Sums({ turn, costs }: { turn: Turn; costs: ReadonlyMap<string, number> 
     { name: text.waited, value: duration(turn.waited) },
     {
       name: text.tokens,
+      isWide: true,
       value: input === null && output === null ? "–" : text.tokensOf(whole(input), whole(output)),
       more: cached === null || cached === 0 ? "" : text.cached(percent(cached, input)),
     },

@@ -1,6 +1,6 @@
 // Tokens and cost: by day as a picture, and by model, agent, session and day as tables.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { dollars, percent, short, whole } from "../../parts/amounts";
+import { dayMonth, dollars, percent, short, whole } from "../../parts/amounts";
 import { Choose } from "../../parts/form";
 import { Empty, Loaded, Page, PageHead, Section } from "../../parts/page";
 import { Table } from "../../parts/table";
@@ -83,8 +83,7 @@ function Sums({ total }: { total: Sum }) {
   const unpriced = total.unpriced_calls ?? 0;
   const tiles: Tile[] = [
     { name: text.cost, value: dollars(total.cost), more: unpriced > 0 ? text.unpriced(whole(unpriced)) : "" },
-    { name: text.input, value: whole(total.input_tokens) },
-    { name: text.cached, value: whole(total.cached_tokens), more: total.cached_tokens ? text.ofInput(percent(total.cached_tokens, total.input_tokens)) : "" },
+    { name: text.input, value: whole(total.input_tokens), more: total.cached_tokens ? text.cached(whole(total.cached_tokens), percent(total.cached_tokens, total.input_tokens)) : "" },
     { name: text.output, value: whole(total.output_tokens) },
     { name: text.calls, value: whole(total.calls) },
   ];
@@ -115,7 +114,7 @@ function Bars({ days, measure }: { days: readonly Day[]; measure: Measure }) {
   const bar = Math.max(1, Math.min(36, step * 0.72));
   const label = (value: number) => (measure === "cost" ? dollars(value) : short(value));
   const names = measure === "cost" ? [text.parts.cost] : [text.parts.fresh, text.parts.cached, text.parts.output];
-  const every = Math.max(1, Math.ceil(56 / Math.max(1, step)));
+  const every = Math.max(1, Math.ceil(64 / Math.max(1, step)));
   return (
     <div class="bars">
       <div ref={place}>
@@ -142,8 +141,8 @@ function Bars({ days, measure }: { days: readonly Day[]; measure: Measure }) {
                     return high > 0 && <rect key={index} x={left} y={under} width={bar} height={Math.max(1, high)} fill={COLOURS[index]} />;
                   })}
                   {(days.length - 1 - at) % every === 0 && (
-                    <text x={Math.min(left + bar / 2, width - 20)} y={HEIGHT - 6} text-anchor="middle" fill="var(--muted)">
-                      {day.name.slice(5)}
+                    <text x={Math.min(left + bar / 2, width - 24)} y={HEIGHT - 6} text-anchor="middle" fill="var(--muted)">
+                      {dayMonth(day.name)}
                     </text>
                   )}
                 </g>
