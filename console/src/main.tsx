@@ -15,11 +15,12 @@ import "./look/forms.css";
 import "./look/page.css";
 import "./look/reach.css";
 import { Frame } from "./screens/frame";
-import { begin, isLoggedOut, loggedIn } from "./store/app";
+import { isLoggedOut } from "./store/app";
 import { followApprovals } from "./store/notify";
 import { begin as beginKeys } from "./store/keys";
 import { linkProblem, logIn, ticketOfAddress } from "./store/login";
 import { follow, words } from "./store/settings";
+import { begin, loggedIn } from "./store/visit";
 
 /** Log in by the ticket of the address, if it has one; return whether that worked. */
 async function byLink(): Promise<boolean> {

@@ -477,6 +477,7 @@ origin?: string
 is_deferred?: boolean
 number?: number
 count?: number
+covers?: (Binding | null)
 }
 }
 "approval/resolve": {
@@ -2064,6 +2065,21 @@ grant_id?: string
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
+ * via the `definition` "Binding".
+ */
+export interface Binding {
+arguments: string
+paths?: {
+[k: string]: string
+}
+hosts?: {
+[k: string]: string
+}
+free?: string[]
+programs?: string
+}
+/**
+ * This interface was referenced by `Protocol`'s JSON-Schema
  * via the `definition` "Remember".
  */
 export interface Remember {
@@ -2092,21 +2108,6 @@ reason: string
 given_at_ms: number
 revoked_at_ms?: (number | null)
 is_tainted?: boolean
-}
-/**
- * This interface was referenced by `Protocol`'s JSON-Schema
- * via the `definition` "Binding".
- */
-export interface Binding {
-arguments: string
-paths?: {
-[k: string]: string
-}
-hosts?: {
-[k: string]: string
-}
-free?: string[]
-programs?: string
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3772,4 +3773,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 7f1dd7e55c931a5cb74e9c93b5b7a6cb7cf35bcc0bd93c74afda83ed3551503f
+// Of the schema: 3efc13ef981d87ef95bb7c4663ca89e6b3106030d223b6cda146dce62eae3d0f

@@ -9,9 +9,10 @@ import trio
 
 from ...actors.people.lineage import Lineage
 from ...actors.permissions.decisions import policy_above
+from ...config.policy.grant_binding import binding_of
 from ...embedding.policy_check import CheckedCall, Judge
 from ...embedding.runtime import host_of
-from ...runtime.approval import ApprovalAnswer, ApprovalRequest
+from ...runtime.approval import ApprovalAnswer
 from ...runtime.channel import UserQuestion
 from ...runtime.errors import NotFoundError, PermissionRefused
 from ...runtime.handles import PersonAnswer
@@ -58,7 +59,7 @@ async def list_approvals(caller: Caller, params: wire.ListApprovals) -> wire.App
 
 
 @methods.add("approval/get", Role.OBSERVER, is_slow=True, about="approval_id")
-async def get_approval(caller: Caller, params: wire.OneApproval) -> ApprovalRequest:
+async def get_approval(caller: Caller, params: wire.OneApproval) -> wire.AskedApproval:
     """Return a waiting question as a person would see it now; other arguments take an approver."""
     await _approval(caller, params.approval_id)
     if params.arguments is not None and not caller.credential.role.includes(Role.APPROVER):
@@ -68,10 +69,13 @@ async def get_approval(caller: Caller, params: wire.OneApproval) -> ApprovalRequ
             f"{caller.credential.role}"
         )
     request = await caller.runtime.approval(params.approval_id, arguments=params.arguments)
+    scopes = request.scopes
     if caller.is_limited:
-        scopes = tuple(scope for scope in request.scopes if scope in LIMITED_SCOPES)
-        request = msgspec.structs.replace(request, scopes=scopes)
-    return request
+        scopes = tuple(scope for scope in scopes if scope in LIMITED_SCOPES)
+    covers = binding_of(request.tool, request.arguments, tier=request.tier) if scopes else None
+    return wire.AskedApproval(
+        **msgspec.structs.asdict(request) | {"scopes": scopes, "covers": covers}
+    )
 
 
 @methods.add("approval/resolve", Role.APPROVER, about="approval_id")

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from ..approval import ApprovalRequest
 from ..channel import UserQuestion
-from ..definitions import SessionKind, Tier, Verdict
+from ..definitions import Binding, SessionKind, Tier, Verdict
 from ..store.rows import ApprovalRow, GrantRow
 from ..text import WireInteger
 from .fields import Line, LongText, Word
@@ -37,6 +38,12 @@ class OneApproval(msgspec.Struct, frozen=True, kw_only=True):
 
     approval_id: Word
     arguments: LongText | None = None
+
+
+class AskedApproval(ApprovalRequest, frozen=True, kw_only=True):
+    """A question as a person would see it now; a remembered answer would be about the calls of `covers`."""
+
+    covers: Binding | None = None
 
 
 class Remember(msgspec.Struct, frozen=True, kw_only=True):

@@ -168,6 +168,25 @@ async def test_other_arguments_are_shown_to_approvers_alone(tmp_path: Path) -> N
                 assert is_shown or answer["error"]["code"] == NOT_AUTHORIZED
 
 
+async def test_a_question_says_which_calls_a_remembered_answer_would_be_about() -> None:
+    model = callboard.ScriptedModel([WRITE, callboard.reply("a")])
+    async with open_daemon(model, policy="strict") as daemon, open_greeted(daemon) as whole:
+        session_id = await begun(whole)
+        await whole.call("session/prompt", session_id=session_id, content="Write.")
+        question = await asked(daemon, session_id)
+        said = (await whole.call("approval/get", approval_id=question))["result"]
+        taken = await whole.call(
+            "approval/resolve",
+            approval_id=question,
+            decision="allow",
+            remember={"scope": "session"},
+        )
+        assert "result" in taken
+        (grant,) = (await whole.call("grant/list"))["result"]["grants"]
+        assert said["covers"]["paths"]
+        assert said["covers"] == grant["binding"]
+
+
 async def test_an_agent_that_changes_between_the_look_and_the_page_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -17,6 +17,8 @@ const CLEAN = {
   RETURN_DOM_FRAGMENT: true,
   FORBID_TAGS: ["img", "style", "form", "input", "iframe", "svg", "math", "button", "select", "textarea", "video", "audio"],
   ALLOWED_ATTR: ["href", "title", "start", "align", "colspan", "rowspan"],
+  // These are no addresses, and need not look like one.
+  ADD_URI_SAFE_ATTR: ["start", "align", "colspan", "rowspan"],
   ALLOW_DATA_ATTR: false,
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
 } as const;
@@ -31,7 +33,7 @@ function fragmentOf(raw: string): DocumentFragment {
     plain.append(shown(raw));
     return plain;
   }
-  return DOMPurify.sanitize(html, { ...CLEAN, FORBID_TAGS: [...CLEAN.FORBID_TAGS], ALLOWED_ATTR: [...CLEAN.ALLOWED_ATTR] });
+  return DOMPurify.sanitize(html, { ...CLEAN, FORBID_TAGS: [...CLEAN.FORBID_TAGS], ALLOWED_ATTR: [...CLEAN.ALLOWED_ATTR], ADD_URI_SAFE_ATTR: [...CLEAN.ADD_URI_SAFE_ATTR] });
 }
 
 export function Markdown({ text }: { text: string }) {
@@ -54,11 +56,11 @@ const Prose = memo(({ raw }: { raw: string }) => {
   }, [raw]);
   const follow = (event: MouseEvent) => {
     const link = (event.target as Element).closest("a");
-    if (link === null) return;
+    if (link === null || event.button === 2) return;
     event.preventDefault();
     askToOpen(link.href);
   };
-  return <div class="prose" ref={place} onClick={follow} />;
+  return <div class="prose" ref={place} onClick={follow} onAuxClick={follow} />;
 });
 
 /** Run something when nothing else is to be done, or after a second; return what prevents it. */

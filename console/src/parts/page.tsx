@@ -6,6 +6,12 @@ import { words } from "../store/settings";
 import { Icon, type IconName } from "./icon";
 import { shown } from "./text";
 
+/** What each screen is given. */
+export interface ScreenProps {
+  /** The decoded parts of the address behind the screen's name. */
+  parts: readonly string[];
+}
+
 /** A screen's own column. */
 export function Page({ isWide = false, children }: { isWide?: boolean; children: ComponentChildren }) {
   return <div class={isWide ? "page screen is-wide" : "page screen"}>{children}</div>;

@@ -2,10 +2,10 @@
 import { Empty, Mark, Page, RowOf, Rows, Section } from "../parts/page";
 import { shown } from "../parts/text";
 import { done } from "../parts/watch";
-import type { Binding } from "../protocol";
 import { approvals, link, may, toast } from "../store/app";
 import { useResource } from "../store/lists";
 import { dated, words } from "../store/settings";
+import { Covered } from "./arguments";
 import { Ask } from "./ask";
 
 export function Approvals() {
@@ -42,10 +42,7 @@ function Grants() {
             marks={<Mark kind={row.verdict === "allow" ? "good" : "bad"}>{its.verdicts[row.verdict]}</Mark>}
             text={
               <>
-                {covered(row.binding).map((each, at) => (
-                  <code key={at}>{shown(each)} </code>
-                ))}
-                {(row.binding.free ?? []).length > 0 && its.mayDiffer(shown(row.binding.free!.join(", ")))}
+                <Covered {...row.binding} />
                 <br />
                 {[its.scopes[row.scope] ?? row.scope, row.agent, dated(row.given_at_ms)].map(shown).join(" · ")}
               </>
@@ -61,10 +58,4 @@ function Grants() {
       </Rows>
     </Section>
   );
-}
-
-/** Which calls an answer is about: paths or hosts, where they say it, else all arguments. */
-function covered({ paths = {}, hosts = {}, arguments: json }: Binding): readonly string[] {
-  const places = [...Object.values(paths), ...Object.values(hosts)];
-  return places.length > 0 ? places : [json];
 }

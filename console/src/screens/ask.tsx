@@ -7,7 +7,7 @@ import { left, shown } from "../parts/text";
 import { link, may, readApprovals, say, sessions, type ApprovalRow, type SessionRow } from "../store/app";
 import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
-import { Arguments } from "./call";
+import { Arguments, Covered } from "./arguments";
 import { Change, type Judged } from "./change";
 import { Preview } from "./preview";
 
@@ -93,7 +93,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
     setBusy(false);
   };
 
-  const scopes = request?.scopes ?? [];
+  const scopes = (request?.scopes ?? []).filter((each) => each !== "call"); // for that, allowing it is enough
   const wanted = scope !== "" ? scope : scopes[0];
   const rest = (row.expires_at_ms ?? 0) - now;
   const title = `ask-${row.approval_id}`;
@@ -208,6 +208,11 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
               </span>
             )}
           </div>
+          {wanted !== undefined && !isChanging && request?.covers != null && (
+            <p class="covers" role="status">
+              {its.ask.covers} <Covered {...request.covers} />
+            </p>
+          )}
           <input
             type="text"
             aria-label={its.ask.denyReason}

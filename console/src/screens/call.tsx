@@ -1,17 +1,14 @@
 // A call as a card: one line, and all of it when it is opened; the question about it in its place.
 import { useState } from "preact/hooks";
 import type { CallView } from "../fold/view";
-import { wordsOf } from "../parts/diff";
-import { Excerpt } from "../parts/excerpt";
 import { Icon } from "../parts/icon";
-import { hasLongNumber } from "../parts/fields";
-import { argumentRows, seconds, shown, summary } from "../parts/text";
+import { seconds, shown, summary } from "../parts/text";
 import { words } from "../store/settings";
 import { approvals, may, open, stopCall, version } from "../store/app";
 import { changes, isUndoing, undo, type ChangedCall } from "../store/turns";
+import { Arguments, Long } from "./arguments";
 import { Ask } from "./ask";
 import { Files } from "./files";
-import { Command } from "./preview";
 
 const ICONS: Record<string, string> = {
   pending: "○",
@@ -119,41 +116,5 @@ function Change({ change }: { change: ChangedCall }) {
         )}
       </p>
     </>
-  );
-}
-
-export function Arguments({ json }: { json: string }) {
-  const rows = hasLongNumber(json) ? null : argumentRows(json);
-  if (rows === null) return <Long text={json} />;
-  if (rows.length === 0) return <p class="empty">{words.value.noArguments}</p>;
-  return (
-    <dl class="arguments">
-      {rows.map(([name, value]) => (
-        <div key={name}>
-          <dt>{shown(name)}</dt>
-          <dd>{commandOf(name, json) === null ? <Long text={value} /> : <Command words={commandOf(name, json)!} />}</dd>
-        </div>
-      ))}
-    </dl>
-  );
-}
-
-/** The words of an argument that is a list of words, or the line of a shell; `null` for all others. */
-function commandOf(name: string, json: string): readonly string[] | null {
-  const value = (JSON.parse(json) as Record<string, unknown>)[name];
-  if (typeof value === "string") return name === "command" ? wordsOf(value) : null;
-  return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "string") ? value : null;
-}
-
-/** A text in a box that scrolls; of a long one its beginning, with how long it is. */
-export function Long({ text }: { text: string }) {
-  return (
-    <Excerpt text={text}>
-      {(part) => (
-        <pre class="long" tabIndex={0}>
-          {shown(part)}
-        </pre>
-      )}
-    </Excerpt>
   );
 }

@@ -10,6 +10,7 @@ import { IconButton, Menu, type Choice } from "../parts/menu";
 import { Empty } from "../parts/page";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
+import * as sending from "../store/inputs";
 import { isRehearsing } from "../store/first";
 import { isFinding, list } from "../store/keys";
 import * as reading from "../store/reading";
@@ -65,7 +66,7 @@ export function Chat() {
   }, []);
   const at = app.route.value;
   const id = at.screen === "chat" ? at.id : null;
-  const own = app.waiting.value.filter((each) => each.sessionId === id && each.isOnRecord !== true);
+  const own = sending.waiting.value.filter((each) => each.sessionId === id && each.isOnRecord !== true);
   if (session === null && app.missing.value !== "") return <Missing />;
   if (id === null || session === null) {
     return (
@@ -328,7 +329,7 @@ function Plan({ session }: { session: Session }) {
   );
 }
 
-function Outgoing({ inputs }: { inputs: readonly app.Waiting[] }) {
+function Outgoing({ inputs }: { inputs: readonly sending.Waiting[] }) {
   const its = words.value;
   if (inputs.length === 0) return null;
   return (
@@ -342,10 +343,10 @@ function Outgoing({ inputs }: { inputs: readonly app.Waiting[] }) {
           ) : (
             <span class="under problem" role="alert">
               {each.problem}
-              <button type="button" class="quiet small" onClick={() => app.sendAgain(each.key)}>
+              <button type="button" class="quiet small" onClick={() => sending.sendAgain(each.key)}>
                 {its.retrySend}
               </button>
-              <button type="button" class="quiet small" onClick={() => app.drop(each.key)}>
+              <button type="button" class="quiet small" onClick={() => sending.drop(each.key)}>
                 {its.close}
               </button>
             </span>

@@ -5,6 +5,7 @@ import { Icon } from "../parts/icon";
 import { shown, size } from "../parts/text";
 import * as app from "../store/app";
 import * as compose from "../store/compose";
+import { prompt } from "../store/inputs";
 import { words } from "../store/settings";
 import { Meter } from "./meter";
 
@@ -70,7 +71,7 @@ export function Composer({ session }: { session: Session | null }) {
   const isEmpty = text.trim() === "" && files.length === 0;
   const send = () => {
     if (isEmpty) return;
-    app.prompt(text, isRunning ? compose.mode.value : "queue");
+    prompt(text, isRunning ? compose.mode.value : "queue");
     write("");
   };
   const key = (event: KeyboardEvent) => {

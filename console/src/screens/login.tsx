@@ -1,8 +1,9 @@
 // Who is not logged in: how to get a link, or a token to paste.
 import { useState } from "preact/hooks";
-import { loggedIn, wasEnded } from "../store/app";
+import { wasEnded } from "../store/app";
 import { linkProblem, logIn } from "../store/login";
 import { words } from "../store/settings";
+import { loggedIn } from "../store/visit";
 
 export function Login() {
   const its = words.value.login;

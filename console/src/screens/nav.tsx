@@ -1,8 +1,9 @@
 // The way to the screens: at the right of the page, and on phones in the drawer.
 import { Icon } from "../parts/icon";
-import { approvals, leave, may, route } from "../store/app";
+import { approvals, may, route } from "../store/app";
 import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
+import { leave } from "../store/visit";
 import { GROUPS, listed } from "./routes";
 
 export function Nav({ close }: { close?(): void }) {

@@ -1,11 +1,11 @@
 // A screen that is loaded when somebody comes to it; and what is said of one that there is not, or not for this login.
 import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Empty, Failed, Page, Reading } from "../parts/page";
-import { textOf } from "../store/lists";
+import { Empty, Failed, Page, Reading, type ScreenProps } from "../parts/page";
+import { textOf } from "../store/problem";
 import * as app from "../store/app";
 import { words } from "../store/settings";
-import { screenOf, type ScreenProps } from "./routes";
+import { screenOf } from "./routes";
 
 const loaded = new Map<string, ComponentType<ScreenProps>>();
 

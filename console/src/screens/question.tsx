@@ -6,6 +6,7 @@ import { askToOpen } from "../parts/dialog";
 import { answerOf, begun, type Problem } from "../parts/fields";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
+import { textOf } from "../store/problem";
 import { words } from "../store/settings";
 
 type Form = NonNullable<Question["form"]>;
@@ -27,7 +28,7 @@ export function Asked({ question }: { question: Question }) {
     setProblem("");
     app.link
       .request("question/answer", { question_id: question.question_id, ...params, idempotency_key: crypto.randomUUID() })
-      .catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)))
+      .catch((error: unknown) => setProblem(textOf(error)))
       .finally(() => setBusy(false));
   };
   const buttons = options.map((each, at) => (

@@ -13,13 +13,9 @@
 import type { ComponentType } from "preact";
 import type { Method } from "../link";
 import type { IconName } from "../parts/icon";
+import type { ScreenProps } from "../parts/page";
 import { may } from "../store/app";
 import type { en } from "../words/en";
-
-export interface ScreenProps {
-  /** The decoded parts of the address behind the screen's name. */
-  parts: readonly string[];
-}
 
 export type ScreenName = keyof (typeof en)["screens"];
 

@@ -1,30 +1,15 @@
 // What all screens share: the link, the list of sessions, what waits for a person, and the session that is open.
-import { batch, computed, effect, signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import type { Session } from "../fold/session";
 import { CallError, Link, type Method, type Methods, type Notifications, type Socket } from "../link";
-import * as attached from "./attached";
-import * as compose from "./compose";
 import { Drafts } from "./drafts";
 import * as login from "./login";
-import { route, routeOf } from "./route";
-import * as reading from "./reading";
-import { keepsContent, words } from "./settings";
+import { textOf } from "./problem";
+import { route } from "./route";
+import { keepsContent } from "./settings";
 
 export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
 export type ApprovalRow = Methods["approval/list"]["result"]["approvals"][number];
-
-/** An input on its way: it is shown as sent only when it is on record. */
-export interface Waiting {
-  key: string;
-  sessionId: string | null;
-  text: string;
-  problem: string;
-  mode: compose.Mode;
-  choices: compose.Choices;
-  files: readonly compose.GivenFile[];
-  /** An event of the session has said it; its answer is on the way. */
-  isOnRecord?: boolean;
-}
 
 const LIST = 100;
 /** Changes of a list that come together are read once. */
@@ -61,7 +46,6 @@ export const version = signal(0);
 export const revision = signal(0);
 /** Whether a tab may keep what is said, to show it at once after a reload: nothing of a token that is limited, which may not export either. */
 export const mayKeep = computed(() => keepsContent.value && may("session/export"));
-export const waiting = signal<Waiting[]>([]);
 export const toast = signal<string>("");
 /** What can be done about the text that is shown, as long as it is that one. */
 export const toastAction = signal<{ text: string; name: string; run(): void } | null>(null);
@@ -73,7 +57,7 @@ export const filesChanged = signal(0);
 /** What was written and not sent, by the id of the session; of a new session, by nothing. */
 export const drafts = new Drafts();
 /** The version of the daemon that this page came from. */
-const firstVersion = signal("");
+export const firstVersion = signal("");
 export const isOtherVersion = computed(
   () => firstVersion.value !== "" && link.welcome.value !== null && link.welcome.value.server.version !== firstVersion.value,
 );
@@ -99,89 +83,7 @@ export function offer(text: string, name: string, run: () => void): void {
 }
 
 export function say(error: unknown): void {
-  toast.value = error instanceof Error ? error.message : String(error);
-}
-
-// ── the link ─────────────────────────────────────────────────────────────────────────────────────
-
-export function begin(): void {
-  link.listen((name, params) => {
-    if (name !== "topic/update") return;
-    const { topic, update } = params as Notifications["topic/update"];
-    if (topic === "sessions") {
-      const { type } = update.event;
-      if (type === "session_deleted" || type === "session_restored" || type === "session_purged") gone.add(update.session_id);
-      sessionsChanged();
-    } else if (topic === "approvals") approvalsChanged();
-  });
-  reading.begin();
-  let wasOpen = false;
-  effect(() => {
-    const state = link.state.value;
-    if (state.kind === "open") {
-      if (firstVersion.peek() === "") firstVersion.value = link.welcome.peek()?.server.version ?? "";
-      wasOpen = true;
-      if (!login.isTabOnly.peek()) login.token.value = null; // the browser has its cookie: nothing needs the token any more
-      queueMicrotask(() => void connected());
-    } else if (state.kind === "refused" && state.reason === "") {
-      // With a token at hand, it is the cookie that the browser did not keep.
-      if (!wasOpen && login.token.peek() !== null && !login.isTabOnly.peek()) {
-        login.isTabOnly.value = true;
-        queueMicrotask(() => link.start());
-      } else {
-        queueMicrotask(ended);
-      }
-    }
-  });
-  window.addEventListener("hashchange", () => {
-    route.value = routeOf(location.hash);
-  });
-  window.addEventListener("beforeunload", (event) => {
-    if (waiting.value.length > 0) event.preventDefault();
-  });
-  if (login.key.value !== null) link.start();
-}
-
-function ended(): void {
-  link.stop();
-  login.forget();
-  drafts.clear();
-  compose.forget();
-  attached.forget();
-  reading.forget();
-  batch(() => {
-    wasEnded.value = true;
-    // With another login, which may be of somebody else, it goes out by a press alone.
-    waiting.value = waiting.value.map((each) => ({ ...each, problem: words.peek().login.ended }));
-    isLoggedOut.value = true;
-    open.value = null;
-    sift.value = NO_SIFT;
-    sessions.value = [];
-    approvals.value = [];
-  });
-}
-
-export function loggedIn(): void {
-  batch(() => {
-    isLoggedOut.value = false;
-    wasEnded.value = false;
-  });
-  link.start();
-}
-
-export async function leave(): Promise<void> {
-  link.stop();
-  await login.logOut();
-  ended();
-  batch(() => {
-    waiting.value = [];
-    wasEnded.value = false;
-  });
-}
-
-async function connected(): Promise<void> {
-  await Promise.all([readSessions(), readApprovals(), reading.show(true)]);
-  await sendWaiting();
+  toast.value = textOf(error);
 }
 
 // ── lists ────────────────────────────────────────────────────────────────────────────────────────
@@ -194,6 +96,19 @@ function settled(read: () => Promise<void>): () => void {
       if (link.state.peek().kind === "open") void read();
     }, SETTLE_MS);
   };
+}
+
+/** Read them again when the daemon says that they have changed. */
+export function followLists(): void {
+  link.listen((name, params) => {
+    if (name !== "topic/update") return;
+    const { topic, update } = params as Notifications["topic/update"];
+    if (topic === "sessions") {
+      const { type } = update.event;
+      if (type === "session_deleted" || type === "session_restored" || type === "session_purged") gone.add(update.session_id);
+      sessionsChanged();
+    } else if (topic === "approvals") approvalsChanged();
+  });
 }
 
 const sessionsChanged = settled(refreshSessions);
@@ -287,85 +202,12 @@ export function search(text: string): void {
 export async function readApprovals(): Promise<void> {
   try {
     approvals.value = (await link.request("approval/list", { state: "waiting", limit: LIST })).approvals.reverse();
-    reading.changed();
   } catch (error) {
     if (!isGone(error)) say(error);
   }
 }
 
-// ── inputs ───────────────────────────────────────────────────────────────────────────────────────
-
-export function prompt(text: string, mode: compose.Mode = "queue"): void {
-  const sessionId = route.value.screen === "chat" ? route.value.id : null;
-  const input = { key: crypto.randomUUID(), sessionId, text, problem: "", mode, choices: compose.choices.peek(), files: compose.takeFiles() };
-  waiting.value = [...waiting.value, input];
-  void sendWaiting();
-}
-
-let isSending = false;
-/** Send what waits, in its order. Each has a key of its own: sent twice, it is done once. */
-export async function sendWaiting(): Promise<void> {
-  if (isSending) return;
-  isSending = true;
-  try {
-    for (;;) {
-      const next = waiting.value.find((each) => each.problem === "");
-      if (next === undefined || link.state.peek().kind !== "open") return;
-      try {
-        await send(next);
-        waiting.value = waiting.value.filter((each) => each.key !== next.key);
-      } catch (error) {
-        if (isGone(error)) return; // it goes out when the link is back, with the same key
-        setProblem(next.key, error instanceof Error ? error.message : String(error));
-      }
-    }
-  } finally {
-    isSending = false;
-  }
-}
-
-async function send(input: Waiting): Promise<void> {
-  let id = input.sessionId;
-  if (id === null) {
-    const { agent } = input.choices;
-    const made = await link.request("session/new", { ...(agent === "" ? {} : { agent }), idempotency_key: `${input.key}-s` });
-    id = made.session_id;
-    const sessionId = id;
-    waiting.value = waiting.value.map((each) => (each.sessionId === null ? { ...each, sessionId } : each));
-    compose.moveTo(id);
-    if (route.value.screen === "chat" && route.value.id === null) location.hash = `#/chat/${encodeURIComponent(id)}`;
-  }
-  const options = compose.optionsOf(input.choices);
-  const attachments = await Promise.all(input.files.map(compose.encoded));
-  await link.request("session/prompt", {
-    session_id: id,
-    content: input.text,
-    mode: input.mode,
-    ...(options === null ? {} : { options }),
-    ...(attachments.length === 0 ? {} : { attachments }),
-    idempotency_key: input.key,
-  });
-}
-
-/** An event has said what is being sent: it is shown as a message now, and no more as one on its way. */
-export function arrived(sessionId: string, text: string): void {
-  const at = isSending ? waiting.peek().findIndex((each) => each.problem === "" && each.sessionId === sessionId) : -1;
-  if (waiting.peek()[at]?.text !== text) return;
-  waiting.value = waiting.peek().map((each, index) => (index === at ? { ...each, isOnRecord: true } : each));
-}
-
-function setProblem(key: string, problem: string): void {
-  waiting.value = waiting.value.map((each) => (each.key === key ? { ...each, problem } : each));
-}
-
-export function sendAgain(key: string): void {
-  setProblem(key, "");
-  void sendWaiting();
-}
-
-export function drop(key: string): void {
-  waiting.value = waiting.value.filter((each) => each.key !== key);
-}
+// ── the open session ─────────────────────────────────────────────────────────────────────────────
 
 /** Take an input back that is on record and waits for its turn. */
 export async function takeBack(inputId: string): Promise<void> {

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Method, Welcome } from "../link";
 import type { ListName } from "../protocol";
 import * as app from "./app";
+import { textOf } from "./problem";
 
 /** A wait of the daemon's ends after ten minutes by itself. */
 const WAIT_MS = 660_000;
@@ -126,8 +127,4 @@ export function useResource<T>(read: () => Promise<T>, lists: readonly ListName[
   }, deps);
   useEffect(() => () => void (latest.current += 1), []);
   return { ...state, again };
-}
-
-export function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -2,7 +2,7 @@
 import type { Methods } from "../link";
 import type { OfferedModel, ProviderRow } from "../protocol";
 import * as app from "./app";
-import { textOf } from "./lists";
+import { textOf } from "./problem";
 
 export type Tested = Methods["provider/test"]["result"];
 export type Default = Methods["model/default"]["result"];

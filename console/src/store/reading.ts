@@ -3,6 +3,8 @@ import { batch, effect } from "@preact/signals";
 import { Session, type Gap, type Kept } from "../fold/session";
 import type { Notifications } from "../link";
 import * as app from "./app";
+import { arrived } from "./inputs";
+import { textOf } from "./problem";
 import { words } from "./settings";
 
 /** A screen and what is above it; the rest comes as somebody scrolls. */
@@ -58,7 +60,7 @@ export function begin(): void {
         session.update(update);
         const { event } = update;
         if (event.type === "call_finished" || event.type === "changes_undone") app.filesChanged.value += 1;
-        if (event.type === "input_accepted" && session === app.open.peek()) app.arrived(session.id, event.text);
+        if (event.type === "input_accepted" && session === app.open.peek()) arrived(session.id, event.text);
       } else if (name === "session/snapshot") session.snapshot(params as Notifications["session/snapshot"]);
       else if (name === "session/lost") app.say((params as Notifications["session/lost"]).error.message);
       changed();
@@ -70,7 +72,8 @@ export function begin(): void {
   });
   effect(() => {
     const session = app.open.value;
-    if (session !== null && app.approvals.value.length > 0) noteAsked(session);
+    if (app.approvals.value.length > 0 && session !== null) noteAsked(session);
+    else changed();
   });
   window.addEventListener("pagehide", keep);
 }
@@ -104,7 +107,7 @@ export async function show(isAgain = false): Promise<void> {
     if (app.isGone(error)) return;
     batch(() => {
       app.open.value = null;
-      app.missing.value = error instanceof Error ? error.message : String(error);
+      app.missing.value = textOf(error);
     });
   }
 }

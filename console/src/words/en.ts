@@ -118,6 +118,7 @@ export const en = {
       always: "always",
     } as Record<string, string>,
     rememberFor: "Remember for",
+    covers: "It would hold for calls of this tool with",
     origin: "Asked by",
     notYours: "This login may not answer.",
     grants: "Answers that are remembered",
@@ -173,6 +174,8 @@ export const en = {
   unknownEvents: (count: number) =>
     `${count} ${count === 1 ? "event" : "events"} of a kind that this page does not know. Reload it when the daemon was updated.`,
   error: "That failed",
+  /** Before a sentence of the server, which is English: what kind of error it is. */
+  errorKind: (_: string) => "",
   image: "image",
   link_: { title: "Open this address?", open: "Open", cancel: "Cancel" },
   show: { all: (lines: string, chars: string) => `All of it (${lines} lines, ${chars} characters)`, less: "Show less" },

@@ -1,5 +1,23 @@
 import type { Words } from "./en";
 
+const KINDS: Record<string, string> = {
+  auth: "身份验证失败：",
+  budget: "预算已用完：",
+  conflict: "与现状冲突：",
+  context_overflow: "超出上下文窗口：",
+  internal: "内部错误：",
+  network: "网络错误：",
+  not_found: "未找到：",
+  overloaded: "守护进程过载：",
+  permission: "权限不足：",
+  provider: "模型提供方出错：",
+  quota: "额度已用完：",
+  storage: "存储错误：",
+  timeout: "超时：",
+  tool: "工具出错：",
+  validation: "输入有误：",
+};
+
 export const zh: Words = {
   skip: "跳到消息",
   sessions: "会话",
@@ -113,6 +131,7 @@ export const zh: Words = {
     expired: "时间已到。",
     scopes: { call: "本次调用", turn: "本回合", session: "本会话", agent: "此代理", always: "始终" },
     rememberFor: "记住范围",
+    covers: "适用于此工具的以下调用：",
     origin: "提问者",
     notYours: "当前登录无权回答。",
     grants: "已记住的答复",
@@ -162,6 +181,7 @@ export const zh: Words = {
   },
   unknownEvents: (count) => `有 ${count} 个本页面不认识的事件。守护进程更新后请重新加载。`,
   error: "操作失败",
+  errorKind: (type) => KINDS[type] ?? "",
   image: "图片",
   link_: { title: "打开这个地址吗？", open: "打开", cancel: "取消" },
   show: { all: (lines: string, chars: string) => `显示全部（${lines} 行，${chars} 个字符）`, less: "收起" },

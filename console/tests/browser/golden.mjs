@@ -38,7 +38,7 @@ export async function openGallery(browser) {
       seen.add(`${name}.webp`);
       const path = `${kept}/${name}.webp`;
       const old = existsSync(path) ? readFileSync(path).toString("base64") : "";
-      const { share, difference, packed } = await page.evaluate(compareInPage, { shot: shot.toString("base64"), old, TOLERANCE, COLOURS, isWriting });
+      const { share, difference, packed } = await page.evaluate(compareInPage, { shot: shot.toString("base64"), old, SHARE, TOLERANCE, COLOURS, isWriting });
       if (share <= SHARE) return;
       if (isWriting) {
         writeFileSync(path, Buffer.from(packed, "base64"));
@@ -68,7 +68,7 @@ export async function openGallery(browser) {
 }
 
 /** Runs in the browser: how much of a picture differs from the golden one, where, and the picture as it is kept. */
-async function compareInPage({ shot, old, TOLERANCE, COLOURS, isWriting }) {
+async function compareInPage({ shot, old, SHARE, TOLERANCE, COLOURS, isWriting }) {
   const drawn = async (base64, type) => {
     const bytes = Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
     const image = await createImageBitmap(new Blob([bytes], { type }));
@@ -85,34 +85,42 @@ async function compareInPage({ shot, old, TOLERANCE, COLOURS, isWriting }) {
   const now = await drawn(shot, "image/png");
   const then = old === "" ? null : await drawn(old, "image/webp");
   const { data, width, height } = now.image;
+  /** The picture as it is kept: with its most frequent colours alone. */
+  const kept = () => {
+    const pixels = new Uint32Array(data.slice().buffer);
+    const counts = new Map();
+    for (const each of pixels) counts.set(each, (counts.get(each) ?? 0) + 1);
+    const chosen = [...counts].sort(([a, many], [b, more]) => more - many || a - b).slice(0, COLOURS).map(([each]) => each);
+    const apart = (a, b) => ((a & 255) - (b & 255)) ** 2 + (((a >> 8) & 255) - ((b >> 8) & 255)) ** 2 + (((a >> 16) & 255) - ((b >> 16) & 255)) ** 2;
+    const nearest = new Map(chosen.map((each) => [each, each]));
+    for (const each of counts.keys()) if (!nearest.has(each)) nearest.set(each, chosen.reduce((best, other) => (apart(each, other) < apart(each, best) ? other : best)));
+    return new Uint8ClampedArray(pixels.map((each) => nearest.get(each)).buffer);
+  };
   let share = 1;
   let difference = "";
   if (then !== null && then.image.width === width && then.image.height === height) {
     const was = then.image.data;
     const mixed = new ImageData(width, height);
-    let count = 0;
-    for (let at = 0; at < data.length; at += 4) {
-      const most = Math.max(Math.abs(data[at] - was[at]), Math.abs(data[at + 1] - was[at + 1]), Math.abs(data[at + 2] - was[at + 2]));
-      const isOther = most > TOLERANCE;
-      if (isOther) count++;
-      for (let each = 0; each < 3; each++) mixed.data[at + each] = isOther ? (each === 0 ? 255 : 0) : 170 + data[at + each] / 3;
-      mixed.data[at + 3] = 255;
-    }
-    share = count / (width * height);
-    if (count > 0 && !isWriting) {
+    const compared = (all) => {
+      let count = 0;
+      for (let at = 0; at < data.length; at += 4) {
+        // What differs by the colours alone that are left out of what is kept is the same.
+        const isOther = all.every((one) => Math.max(Math.abs(one[at] - was[at]), Math.abs(one[at + 1] - was[at + 1]), Math.abs(one[at + 2] - was[at + 2])) > TOLERANCE);
+        if (isOther) count++;
+        for (let each = 0; each < 3; each++) mixed.data[at + each] = isOther ? (each === 0 ? 255 : 0) : 170 + data[at + each] / 3;
+        mixed.data[at + 3] = 255;
+      }
+      return count / (width * height);
+    };
+    share = compared([data]);
+    if (share > SHARE) share = compared([data, kept()]);
+    if (share > 0 && !isWriting) {
       then.context.putImageData(mixed, 0, 0);
       difference = await packed(then.context, "image/png");
     }
   }
   if (!isWriting) return { share, difference, packed: "" };
-  const pixels = new Uint32Array(data.buffer);
-  const counts = new Map();
-  for (const each of pixels) counts.set(each, (counts.get(each) ?? 0) + 1);
-  const chosen = [...counts].sort(([a, many], [b, more]) => more - many || a - b).slice(0, COLOURS).map(([each]) => each);
-  const apart = (a, b) => ((a & 255) - (b & 255)) ** 2 + (((a >> 8) & 255) - ((b >> 8) & 255)) ** 2 + (((a >> 16) & 255) - ((b >> 16) & 255)) ** 2;
-  const nearest = new Map(chosen.map((each) => [each, each]));
-  for (const each of counts.keys()) if (!nearest.has(each)) nearest.set(each, chosen.reduce((best, other) => (apart(each, other) < apart(each, best) ? other : best)));
-  for (let at = 0; at < pixels.length; at++) pixels[at] = nearest.get(pixels[at]);
+  now.image.data.set(kept());
   now.context.putImageData(now.image, 0, 0);
   return { share, difference, packed: await packed(now.context, "image/webp") };
 }

@@ -125,7 +125,7 @@ export async function opened(options = {}, { isLoggedIn = true, isAtHome = true,
 }
 
 /** Wait until nothing moves any more that moves for a while, as what slides in. */
-export const settled = (page) =>
+export const atRest = (page) =>
   page.evaluate(() => Promise.all(document.getAnimations().filter((each) => each.effect.getComputedTiming().endTime !== Infinity).map((each) => each.finished.catch(() => undefined))));
 
 export const composer = (page) => page.locator("form.composer textarea");

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { KEY, openModelServer } from "./model_server.mjs";
-import { axe, composer, opened, picture, say, settled } from "./people.mjs?peer=configured";
+import { atRest, axe, composer, opened, picture, say } from "./people.mjs?peer=configured";
 
 let house;
 before(async () => (house = await openModelServer()));
@@ -291,7 +291,7 @@ for (const [name, options] of [
       await page.locator("button.menu").click();
       await page.locator("#drawer summary.way").click();
       await page.locator("#drawer .ways").first().waitFor();
-      await settled(page); // it slides in
+      await atRest(page); // it slides in
       await picture(page, `${name}-ways`);
       await axe(page, `${name} ways`);
       await page.locator("#drawer .ways a").first().click();

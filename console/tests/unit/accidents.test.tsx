@@ -26,6 +26,8 @@ vi.stubGlobal("WebSocket", FakeSocket);
 
 const app = await import("../../src/store/app");
 const compose = await import("../../src/store/compose");
+const inputs = await import("../../src/store/inputs");
+const visit = await import("../../src/store/visit");
 const { Approvals } = await import("../../src/screens/approvals");
 const { useWatch } = await import("../../src/parts/watch");
 const login = await import("../../src/store/login");
@@ -55,7 +57,7 @@ afterEach(() => {
   render(null, root());
   app.link.stop();
   app.approvals.value = [];
-  app.waiting.value = [];
+  inputs.waiting.value = [];
   vi.useRealTimers();
   vi.restoreAllMocks();
 });
@@ -142,7 +144,7 @@ describe("what is kept", () => {
 
 describe("a secret", () => {
   it("that logged in is needed no more once the browser has its cookie, but where it keeps none", async () => {
-    app.begin();
+    visit.begin();
     login.token.value = "secret";
     login.isTabOnly.value = true;
     await opened();
@@ -174,11 +176,11 @@ describe("a login that ends", () => {
   it("takes along what waits and the files that were added", async () => {
     vi.stubGlobal("fetch", async () => ({ ok: true }));
     compose.add([new File(["x"], "x.txt", { type: "text/plain" })]);
-    app.prompt("of the first one");
+    inputs.prompt("of the first one");
     compose.add([new File(["x"], "y.txt", { type: "text/plain" })]);
-    expect([app.waiting.value.length, compose.files.value.length]).toEqual([1, 1]);
-    await app.leave();
-    expect([app.waiting.value.length, compose.files.value.length]).toEqual([0, 0]);
+    expect([inputs.waiting.value.length, compose.files.value.length]).toEqual([1, 1]);
+    await visit.leave();
+    expect([inputs.waiting.value.length, compose.files.value.length]).toEqual([0, 0]);
   });
 });
 

@@ -5,7 +5,7 @@ import { Excerpt } from "../../parts/excerpt";
 import { Field } from "../../parts/form";
 import { Icon } from "../../parts/icon";
 import { Menu, type Choice } from "../../parts/menu";
-import { Empty, Facts, Loaded, Mark, Page, PageHead, Reading, RowOf, Rows, Section } from "../../parts/page";
+import { Empty, Facts, Loaded, Mark, Page, PageHead, Reading, RowOf, Rows, Section, type ScreenProps } from "../../parts/page";
 import { shown } from "../../parts/text";
 import type { AgentRow, Budget } from "../../protocol";
 import { AMOUNTS } from "../../store/agents";
@@ -15,7 +15,6 @@ import { useResource } from "../../store/lists";
 import { hrefOf } from "../../store/route";
 import { numbered, words } from "../../store/settings";
 import { its } from "../../words/screens/agents";
-import type { ScreenProps } from "../routes";
 import { AgentEditor } from "./editor";
 import "../../look/screens/agents.css";
 

@@ -9,7 +9,8 @@ import { Empty, Failed, Mark, Page, PageHead, Reading, Section } from "../../par
 import { shown } from "../../parts/text";
 import { done } from "../../parts/watch";
 import * as app from "../../store/app";
-import { textOf, useResource } from "../../store/lists";
+import { useResource } from "../../store/lists";
+import { textOf } from "../../store/problem";
 import { hrefOf } from "../../store/route";
 import { words } from "../../store/settings";
 import { its } from "../../words/screens/memory";

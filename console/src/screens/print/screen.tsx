@@ -2,14 +2,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { rowOf, type Row } from "../../fold/session";
 import { copy, Markdown } from "../../parts/markdown";
-import { Failed, Page } from "../../parts/page";
+import { Failed, Page, type ScreenProps } from "../../parts/page";
 import { shown } from "../../parts/text";
 import * as app from "../../store/app";
-import { textOf } from "../../store/lists";
+import { textOf } from "../../store/problem";
 import { words } from "../../store/settings";
 import { its } from "../../words/screens/chat";
 import { Files } from "../files";
-import type { ScreenProps } from "../routes";
 
 const PAGE = 500;
 

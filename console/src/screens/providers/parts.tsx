@@ -5,7 +5,7 @@ import { Icon } from "../../parts/icon";
 import { seconds, shown } from "../../parts/text";
 import type { OfferedModel } from "../../protocol";
 import * as app from "../../store/app";
-import { textOf } from "../../store/lists";
+import { textOf } from "../../store/problem";
 import type { Tested } from "../../store/models";
 import { words } from "../../store/settings";
 import { its } from "../../words/screens/providers";

@@ -4,7 +4,7 @@ import { askFirst } from "../../parts/dialog";
 import { Choose, Field, FormEnd, useDraft, useSending } from "../../parts/form";
 import { Icon } from "../../parts/icon";
 import { Menu, type Choice } from "../../parts/menu";
-import { Empty, Loaded, Mark, Page, PageHead, RowOf, Rows, Section } from "../../parts/page";
+import { Empty, Loaded, Mark, Page, PageHead, RowOf, Rows, Section, type ScreenProps } from "../../parts/page";
 import { shown } from "../../parts/text";
 import { done, useWatch } from "../../parts/watch";
 import type { Firing, ScheduleRow } from "../../protocol";
@@ -13,7 +13,6 @@ import { useResource } from "../../store/lists";
 import { hrefOf } from "../../store/route";
 import { words } from "../../store/settings";
 import { its } from "../../words/screens/schedules";
-import type { ScreenProps } from "../routes";
 import { draftOf, FIELDS, writtenOf, type When } from "./draft";
 import "../../look/screens/lists.css";
 

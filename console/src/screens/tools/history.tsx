@@ -6,11 +6,12 @@ import { Choose, Field } from "../../parts/form";
 import { Empty, Failed, Mark, Reading } from "../../parts/page";
 import { shown, summary } from "../../parts/text";
 import * as app from "../../store/app";
-import { textOf, useResource } from "../../store/lists";
+import { useResource } from "../../store/lists";
+import { textOf } from "../../store/problem";
 import { hrefOf } from "../../store/route";
 import { words } from "../../store/settings";
 import { its } from "../../words/screens/tools";
-import { Arguments } from "../call";
+import { Arguments } from "../arguments";
 
 type Call = Methods["tool/history"]["result"]["calls"][number];
 type Time = "day" | "week" | "month" | "all";

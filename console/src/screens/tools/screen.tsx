@@ -2,14 +2,13 @@
 import { useState } from "preact/hooks";
 import { duration } from "../../parts/amounts";
 import { Choose } from "../../parts/form";
-import { Facts, Loaded, Mark, Page, PageHead, Section } from "../../parts/page";
+import { Facts, Loaded, Mark, Page, PageHead, Section, type ScreenProps } from "../../parts/page";
 import { shown } from "../../parts/text";
 import * as app from "../../store/app";
 import { useResource } from "../../store/lists";
 import { hrefOf } from "../../store/route";
 import { words } from "../../store/settings";
 import { its } from "../../words/screens/tools";
-import type { ScreenProps } from "../routes";
 import { History } from "./history";
 import { sourcesOf, type Tool } from "./sources";
 import "../../look/screens/lists.css";

@@ -5,15 +5,14 @@ import { begin, lasted, turnOf, type Turn, type TurnRecord, type TurnRow } from 
 import { dollars, duration, percent, whole } from "../../parts/amounts";
 import { download } from "../../parts/download";
 import { Icon } from "../../parts/icon";
-import { Empty, Failed, Mark, Page, PageHead, Reading, Section } from "../../parts/page";
+import { Empty, Failed, Mark, Page, PageHead, Reading, Section, type ScreenProps } from "../../parts/page";
 import { Table } from "../../parts/table";
 import { shown } from "../../parts/text";
 import { Tiles, type Tile } from "../../parts/tiles";
 import * as app from "../../store/app";
-import { textOf } from "../../store/lists";
+import { textOf } from "../../store/problem";
 import { hrefOf } from "../../store/route";
 import { its } from "../../words/screens/turn";
-import type { ScreenProps } from "../routes";
 import { aboutOf, linesOf, nameOf, Picture, svgText } from "./picture";
 import { Plot } from "./plot";
 import "../../look/screens/turn.css";
@@ -184,6 +183,7 @@ function Sums({ turn, costs }: { turn: Turn; costs: ReadonlyMap<string, number> 
     { name: text.tools, value: duration(turn.tools) },
     { name: text.person, value: duration(turn.person) },
     { name: text.waited, value: duration(turn.waited) },
+    ...(cost === null ? [] : [{ name: text.cost, value: dollars(cost) }]),
     {
       name: text.tokens,
       isWide: true,
@@ -191,7 +191,6 @@ function Sums({ turn, costs }: { turn: Turn; costs: ReadonlyMap<string, number> 
       more: cached === null || cached === 0 ? "" : text.cached(percent(cached, input)),
     },
   ];
-  if (cost !== null) tiles.push({ name: text.cost, value: dollars(cost) });
   return (
     <>
       <p class="turn-state">

@@ -168,7 +168,7 @@ function Groups({ sums, group, measure, total }: { sums: readonly Sum[]; group: 
   const sorted = group === "day" ? [...sums].sort((one, other) => (one.name < other.name ? 1 : -1)) : [...sums].sort((one, other) => weight(other, measure) - weight(one, measure));
   const rows = sorted.slice(0, SHOWN);
   const titles = new Map(sessions.value.map((each) => [each.session_id, each.title]));
-  const nameOf = (sum: Sum) => (group === "session" ? titles.get(sum.name) || words.value.untitled : sum.name || text.unknown);
+  const nameOf = (sum: Sum) => (group !== "session" ? sum.name || text.unknown : (titles.get(sum.name) ?? sum.name) || words.value.untitled);
   return (
     <>
       {sorted.length > SHOWN && <p class="under">{text.latest(SHOWN)}</p>}

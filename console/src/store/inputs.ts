@@ -1,0 +1,93 @@
+// What a person sends: it waits where there is no connection, goes out once, and is kept until it is on record.
+import { signal } from "@preact/signals";
+import * as app from "./app";
+import * as compose from "./compose";
+import { textOf } from "./problem";
+import { route } from "./route";
+
+/** An input on its way: it is shown as sent only when it is on record. */
+export interface Waiting {
+  key: string;
+  sessionId: string | null;
+  text: string;
+  problem: string;
+  mode: compose.Mode;
+  choices: compose.Choices;
+  files: readonly compose.GivenFile[];
+  /** An event of the session has said it; its answer is on the way. */
+  isOnRecord?: boolean;
+}
+
+export const waiting = signal<Waiting[]>([]);
+
+export function prompt(text: string, mode: compose.Mode = "queue"): void {
+  const sessionId = route.value.screen === "chat" ? route.value.id : null;
+  const input = { key: crypto.randomUUID(), sessionId, text, problem: "", mode, choices: compose.choices.peek(), files: compose.takeFiles() };
+  waiting.value = [...waiting.value, input];
+  void sendWaiting();
+}
+
+let isSending = false;
+/** Send what waits, in its order. Each has a key of its own: sent twice, it is done once. */
+export async function sendWaiting(): Promise<void> {
+  if (isSending) return;
+  isSending = true;
+  try {
+    for (;;) {
+      const next = waiting.value.find((each) => each.problem === "");
+      if (next === undefined || app.link.state.peek().kind !== "open") return;
+      try {
+        await send(next);
+        waiting.value = waiting.value.filter((each) => each.key !== next.key);
+      } catch (error) {
+        if (app.isGone(error)) return; // it goes out when the link is back, with the same key
+        setProblem(next.key, textOf(error));
+      }
+    }
+  } finally {
+    isSending = false;
+  }
+}
+
+async function send(input: Waiting): Promise<void> {
+  let id = input.sessionId;
+  if (id === null) {
+    const { agent } = input.choices;
+    const made = await app.link.request("session/new", { ...(agent === "" ? {} : { agent }), idempotency_key: `${input.key}-s` });
+    id = made.session_id;
+    const sessionId = id;
+    waiting.value = waiting.value.map((each) => (each.sessionId === null ? { ...each, sessionId } : each));
+    compose.moveTo(id);
+    if (route.value.screen === "chat" && route.value.id === null) location.hash = `#/chat/${encodeURIComponent(id)}`;
+  }
+  const options = compose.optionsOf(input.choices);
+  const attachments = await Promise.all(input.files.map(compose.encoded));
+  await app.link.request("session/prompt", {
+    session_id: id,
+    content: input.text,
+    mode: input.mode,
+    ...(options === null ? {} : { options }),
+    ...(attachments.length === 0 ? {} : { attachments }),
+    idempotency_key: input.key,
+  });
+}
+
+/** An event has said what is being sent: it is shown as a message now, and no more as one on its way. */
+export function arrived(sessionId: string, text: string): void {
+  const at = isSending ? waiting.peek().findIndex((each) => each.problem === "" && each.sessionId === sessionId) : -1;
+  if (waiting.peek()[at]?.text !== text) return;
+  waiting.value = waiting.peek().map((each, index) => (index === at ? { ...each, isOnRecord: true } : each));
+}
+
+function setProblem(key: string, problem: string): void {
+  waiting.value = waiting.value.map((each) => (each.key === key ? { ...each, problem } : each));
+}
+
+export function sendAgain(key: string): void {
+  setProblem(key, "");
+  void sendWaiting();
+}
+
+export function drop(key: string): void {
+  waiting.value = waiting.value.filter((each) => each.key !== key);
+}

@@ -1,0 +1,82 @@
+// From the login to the logout: what begins with the connection, and what ends with the login.
+import { batch, effect } from "@preact/signals";
+import * as app from "./app";
+import * as attached from "./attached";
+import * as compose from "./compose";
+import * as inputs from "./inputs";
+import * as login from "./login";
+import * as reading from "./reading";
+import { route, routeOf } from "./route";
+import { words } from "./settings";
+
+export function begin(): void {
+  app.followLists();
+  reading.begin();
+  let wasOpen = false;
+  effect(() => {
+    const state = app.link.state.value;
+    if (state.kind === "open") {
+      if (app.firstVersion.peek() === "") app.firstVersion.value = app.link.welcome.peek()?.server.version ?? "";
+      wasOpen = true;
+      if (!login.isTabOnly.peek()) login.token.value = null; // the browser has its cookie: nothing needs the token any more
+      queueMicrotask(() => void connected());
+    } else if (state.kind === "refused" && state.reason === "") {
+      // With a token at hand, it is the cookie that the browser did not keep.
+      if (!wasOpen && login.token.peek() !== null && !login.isTabOnly.peek()) {
+        login.isTabOnly.value = true;
+        queueMicrotask(() => app.link.start());
+      } else {
+        queueMicrotask(ended);
+      }
+    }
+  });
+  window.addEventListener("hashchange", () => {
+    route.value = routeOf(location.hash);
+  });
+  window.addEventListener("beforeunload", (event) => {
+    if (inputs.waiting.value.length > 0) event.preventDefault();
+  });
+  if (login.key.value !== null) app.link.start();
+}
+
+function ended(): void {
+  app.link.stop();
+  login.forget();
+  app.drafts.clear();
+  compose.forget();
+  attached.forget();
+  reading.forget();
+  batch(() => {
+    app.wasEnded.value = true;
+    // With another login, which may be of somebody else, it goes out by a press alone.
+    inputs.waiting.value = inputs.waiting.value.map((each) => ({ ...each, problem: words.peek().login.ended }));
+    app.isLoggedOut.value = true;
+    app.open.value = null;
+    app.sift.value = app.NO_SIFT;
+    app.sessions.value = [];
+    app.approvals.value = [];
+  });
+}
+
+export function loggedIn(): void {
+  batch(() => {
+    app.isLoggedOut.value = false;
+    app.wasEnded.value = false;
+  });
+  app.link.start();
+}
+
+export async function leave(): Promise<void> {
+  app.link.stop();
+  await login.logOut();
+  ended();
+  batch(() => {
+    inputs.waiting.value = [];
+    app.wasEnded.value = false;
+  });
+}
+
+async function connected(): Promise<void> {
+  await Promise.all([app.readSessions(), app.readApprovals(), reading.show(true)]);
+  await inputs.sendWaiting();
+}
