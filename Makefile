@@ -32,6 +32,7 @@ check-pyright: .venv/dev-ready
 
 check-mypy: .venv/dev-ready
 	$(BIN)/mypy
+	$(BIN)/pytest -q tests/typed_documents.py
 
 check-style: .venv/dev-ready
 	@! git grep --line-number --extended-regexp '^([<>|]{7}( |$$)|={7}$$)' -- ':!*.md' ':!*.jsonl' || { echo 'a conflict was not resolved'; false; }

@@ -21,7 +21,7 @@ def run(name: str, *options: str, path: str | None = None) -> subprocess.Complet
         env=os.environ if path is None else {**os.environ, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
 

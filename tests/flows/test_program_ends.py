@@ -86,7 +86,7 @@ async def test_a_cancelled_call_that_ran_nothing_tells_of_no_processes(tmp_path:
 
 async def test_case_46_a_timeout_says_how_many_are_gone(tmp_path: Path) -> None:
     tag = new_tag()
-    [told] = await results(tmp_path, ("shell", {"command": LEAVES.format(tag=tag), "timeout": 1}))
+    [told] = await results(tmp_path, ("shell", {"command": LEAVES.format(tag=tag), "timeout": 5}))
     assert told["error_type"] == "timeout"
     assert told["killed"] >= 2
     assert told["stdout"] == "begun\n"

@@ -126,7 +126,7 @@ async def test_background_processes_are_their_sessions_own(tmp_path: Path) -> No
     steps = [
         reply(calls=[begin]),
         reply(calls=[("process", {"action": "write", "id": "p1", "text": "one\n"})]),
-        reply(calls=[("process", {"action": "wait", "id": "p1", "timeout": 0.5})]),
+        reply(calls=[("process", {"action": "wait", "id": "p1", "timeout": 3})]),
         reply(calls=[act]),
         reply(calls=[("process", {"action": "output", "id": "p1"})]),
         reply("Mine."),

@@ -156,7 +156,7 @@ async def test_of_a_large_result_the_model_sees_stderr_and_the_ends(tmp_path: Pa
 
 async def test_a_program_that_ran_out_of_time_floods_no_model(tmp_path: Path) -> None:
     code = "seq 1 60000; echo THE-ERROR >&2; sleep 60"
-    call: Call = ("run_code", {"language": "bash", "code": code, "timeout": 2})
+    call: Call = ("run_code", {"language": "bash", "code": code, "timeout": 6})
     [told] = await results(tmp_path, call)
     assert told["error_type"] == "timeout"
     assert told["stderr"] == "THE-ERROR\n"

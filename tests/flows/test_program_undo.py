@@ -181,7 +181,7 @@ async def test_each_of_many_programs_comes_back_by_itself(tmp_path: Path, folder
 
 
 async def test_a_program_that_runs_out_of_time_is_undone_too(tmp_path: Path, folder: Path) -> None:
-    call: Call = ("shell", {"command": "rm b.txt; sleep 60", "timeout": 1})
+    call: Call = ("shell", {"command": "rm b.txt; sleep 60", "timeout": 5})
     before = tree(folder)
     async with session_on(tmp_path, [call]) as (runtime, session):
         [ended] = await finished(runtime, session)

@@ -38,7 +38,7 @@ base_url = "http://127.0.0.1:9/v1"
 """
 """Port 9 is `discard`, which nobody runs."""
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 """A bound for a command that hangs; none takes a tenth of it."""
 
 
