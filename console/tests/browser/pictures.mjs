@@ -13,7 +13,7 @@ for (const theme of ["light", "dark"]) {
     await page.getByText("What can I do for you?").waitFor();
     await say(page, "markdown overview of this workspace, please");
     await page.getByText("It is simpler than it looks").waitFor();
-    await page.locator(".code .hljs-keyword").first().waitFor();
+    await page.locator(".code .of-keyword").first().waitFor();
     await page.getByRole("button", { name: "Another answer" }).waitFor();
     await page.mouse.move(640, 8);
     await page.waitForTimeout(300);
