@@ -114,6 +114,10 @@ class NodeFenced(StorageError):
     """This node of a cluster was away for longer than its lease, and others have its sessions."""
 
 
+class RecordLost(NodeFenced):
+    """A standby took over whose record lacks what was acknowledged: what is known of it in memory is void."""
+
+
 class StoreUnavailable(StorageError):
     """The database does not answer; nothing was done, and the same request may succeed once it does."""
 

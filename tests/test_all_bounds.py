@@ -228,7 +228,7 @@ ALONE: dict[str, str] = {
     """,
     "a count of tries": """
         actors/calls/outcome: MAX_ATTEMPTS
-        runtime/store/postgres/ledger: MAX_ATTEMPTS
+        runtime/store/postgres/ledger: MAX_ACKNOWLEDGED MAX_ATTEMPTS MAX_NAMED
         actors/model/choice: MOST_DOUBLINGS MOST_RETRIES_AFTER_SILENCE MOST_RETRIES_AFTER_TEXT
         actors/turn/structured: MAX_REJECTED
         gateway/connection/connection: MAX_MISSED_PINGS

@@ -25,6 +25,7 @@ from ...runtime.errors import (
     ConflictError,
     NodeFenced,
     NotFoundError,
+    RecordLost,
     StorageError,
 )
 from ...runtime.redaction import Secret, redacting_logger, redactor
@@ -102,6 +103,10 @@ class ClusterNode:
         self._fence = NodeFence(lambda: self.life, self._owned.add, self._owned.discard, beats.sql)
         self._changed = trio.Event()
         self._grants_changed = trio.Event()
+        self._store: Store | None = None
+        self._beats = Registry(beats)
+        self._record_changed = trio.Event()
+        self._record: tuple[int, str] | None = None  # the timeline and epoch of this life
         self._one = trio.CapacityLimiter(1)
         self._claiming = trio.Lock()
         self._unrecovered: list[str] = []  # by a failure, which is tried again
@@ -118,7 +123,7 @@ class ClusterNode:
 
     async def open_store(self, folder: Path | None) -> Store:
         """Open the store that this node shares with others; nothing can be written there before it has joined."""
-        store = await self._open_store(self._fence, folder)
+        self._store = store = await self._open_store(self._fence, folder)
         store.owned = self.owns
         return store
 
@@ -306,12 +311,14 @@ class ClusterNode:
         """Renew the lease, and claim what is this node's share, until cancelled.
 
         Raises:
-            NodeFenced: Others have the sessions. Whatever this process does for them must end.
+            NodeFenced: Others have the sessions, or the record lacks what was acknowledged (`RecordLost`). Whatever
+                this process does for them must end.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_lease, name="watch the lease")
             nursery.start_soon(self._claim_shares, name="claim sessions")
             nursery.start_soon(self._follow_grants, name="follow grants")
+            nursery.start_soon(self._follow_record, name="follow the record")
             task_status.started()
             await self._renew()
 
@@ -346,6 +353,8 @@ class ClusterNode:
                         "others have taken its sessions; it comes back with its next term"
                     )
                 self._heard()
+                if self._record is None or self._record[0] != self._membership.timeline:
+                    self._record_changed.set()
                 changed = await self._in_thread(
                     partial(self._databases[0].notified, self._membership.pause), self._beating
                 )
@@ -356,6 +365,7 @@ class ClusterNode:
                 if NODES in changed:
                     await self._in_thread(self._membership.look, self._beating)
                     self._heard()
+                    self._record_changed.set()
             except StorageError as error:
                 if isinstance(error, NodeFenced):
                     raise
@@ -399,6 +409,31 @@ class ClusterNode:
                 logger.error("grants that other nodes changed are not known yet: %s", error)
                 await trio.sleep(AGAIN_SECONDS)
                 self._grants_changed.set()
+
+    async def _follow_record(self) -> None:
+        """Look whether the record is still the same, where a standby has taken over and where a node says that it is not."""
+        while True:
+            await self._record_changed.wait()
+            self._record_changed = trio.Event()
+            timeline = self._membership.timeline
+            try:
+                if self._record is not None and self._record[0] != timeline:
+                    assert self._store is not None, "a node opens its store before it joins"
+                    await self._store.check_record()
+                epoch = await self._in_thread(self._beats.epoch, self._beating)
+            except RecordLost:
+                raise
+            except StorageError as error:
+                logger.error("whether the record is whole is not known yet: %s", error)
+                await trio.sleep(AGAIN_SECONDS)
+                self._record_changed.set()
+                continue
+            if self._record is not None and self._record[1] != epoch:
+                raise RecordLost(
+                    "a standby took over the database without events that another node had put on record: node "
+                    f"{self.node_id} begins anew, and its clients are told by another epoch"
+                )
+            self._record = timeline, epoch
 
     async def _claim_shares(self) -> None:
         while True:

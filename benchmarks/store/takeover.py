@@ -23,6 +23,7 @@ import psycopg
 PROCESS = Path(__file__).parents[2] / "tests" / "support" / "cluster" / "node_process.py"
 SESSIONS, INPUTS = 4, 120
 PATIENCE_SECONDS = 20.0
+MAX_STARTS = 5
 
 BUSY = (
     "select o.session_id, s.head_seq from owners o join sessions s using (session_id)"
@@ -38,11 +39,16 @@ FIRST = (
 
 def start(url: str, node: str, folder: str, sessions: int) -> subprocess.Popen[str]:
     words = [sys.executable, str(PROCESS), url, node, folder, str(sessions), str(INPUTS)]
-    with (Path(folder) / f"{node}.log").open("a") as log:
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n", f"{node} did not start: {log.name}"
-    return process
+    for _ in range(MAX_STARTS):
+        with (Path(folder) / f"{node}.log").open("a") as log:
+            process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        if (said := process.stdout.readline()) == "ready\n":
+            return process
+        process.wait()
+        # A machine that stands still for longer than a lease has a node fenced before it is ready; it begins anew.
+        print(f"{node} said {said.strip() or 'nothing'} at its start", flush=True)
+    raise AssertionError(f"{node} did not start: {log.name}")
 
 
 def main() -> None:
@@ -71,6 +77,11 @@ def main() -> None:
                 took.append((at_ms - killed_ms) / 1000)
             time.sleep(0.1)
         left_over += len(left)
+        if (number + 1) % 20 == 0:
+            print(
+                f"{number + 1} kills, {len(took)} takeovers, load {os.getloadavg()[0]:.0f}",
+                flush=True,
+            )
         if given.way == "sleep":
             os.kill(nodes[victim].pid, signal.SIGCONT)
             out = nodes[victim].stdout

@@ -179,7 +179,11 @@ class SessionFeed:
                     for update in updates:
                         self._publish(update)
             except CallboardError as error:
-                if self._directory.is_closed or isinstance(error, NotFoundError):
+                if self._directory.is_closed:
+                    # The runtime has failed, and takes the daemon with it: clients go on over their next connection.
+                    self._leave()
+                    return
+                if isinstance(error, NotFoundError):
                     self._fail(error)
                     return
             except Exception:  # this session is followed again; the others and the daemon go on

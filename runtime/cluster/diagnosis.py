@@ -30,7 +30,7 @@ def node_rows(
             version=node.version,
             sessions=counts.get(node.node_id),
             lease_ms=left_ms,
-            lag_ms=None if left_ms is None or node.state not in _UP else LEASE_MS - left_ms,
+            lag_ms=None if left_ms is None or node.state not in _UP else max(LEASE_MS - left_ms, 0),
         )
         for node, left_ms in seen
     )

@@ -57,6 +57,7 @@ class Membership:
         key: By which the others know this node in its present life.
         lease: How long it may act.
         members: The nodes, as of the latest beat or look.
+        timeline: Of the database at the latest beat; see `Renewal`.
         pause: How many seconds after one beat the next is due: fewer when another node is about to be fenced.
     """
 
@@ -72,6 +73,7 @@ class Membership:
         self.key = Secret("")
         self.lease = OwnLease()
         self.members = Members()
+        self.timeline = 0
 
     def join(self) -> Term:
         """Begin a life; raise `ConflictError` while another node of this name lives."""
@@ -96,6 +98,7 @@ class Membership:
             self.life = None
             return False
         self.lease.renewed(asked_at)
+        self.timeline = renewal.timeline
         lapsing = {life: left for life, left in renewal.lapsing if life != self.life}
         lapsed = {life for life, left in lapsing.items() if left <= 0}
         mine = [life for life in lapsing if self._fences(life, lapsing)]

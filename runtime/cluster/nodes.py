@@ -69,11 +69,13 @@ class Renewal(msgspec.Struct, frozen=True):
         generation: Counts the changes of all nodes.
         lapsing: Nodes that should have renewed their leases by now, each with the milliseconds that are left
             of it: none or less, and it can be fenced.
+        timeline: The timeline of the database: another one where a standby has taken over.
     """
 
     is_held: bool
     generation: int
     lapsing: tuple[tuple[Term, int], ...] = ()
+    timeline: int = 0
 
 
 class Owner(msgspec.Struct, frozen=True):

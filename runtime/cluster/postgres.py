@@ -13,21 +13,25 @@ import psycopg
 from ..errors import StorageError
 from ..store.postgres.address import DatabaseAddress
 from ..store.postgres.connection import connect
+from ..store.postgres.ledger import CHANNEL
+from ..store.postgres.schema import TIMELINE_NOW
 from ..store.postgres.trouble import trouble
 from .lease import LEASE_SECONDS
-from .registry import ALL, NODES, ClusterSql, Database
+from .registry import ALL, LEASE_MS, NODES, ClusterSql, Database
 
 STATEMENT_MS = 1000
 """A renewal that takes longer comes too late, and whatever else takes as long is tried again. A node that is stopped
 between two statements of a transaction holds others up no longer: then the database ends it."""
-CHANNEL = "callboard_nodes"
-"""Where the database says that something has changed, and what."""
-
 _UP_SINCE = f"pg_postmaster_start_time() + interval '{LEASE_SECONDS} seconds'"
 
+_NOW = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
+_IS_NEW = f"timeline <> {TIMELINE_NOW} or timeline_since_ms + {LEASE_MS} > {_NOW}"
+"""Of the row of cluster: a standby has taken over, and was not long seen to."""
+
 POSTGRES = ClusterSql(
-    now="(extract(epoch from clock_timestamp()) * 1000)::bigint",
-    is_settled=f"clock_timestamp() > {_UP_SINCE}",
+    now=_NOW,
+    is_settled=f"clock_timestamp() > {_UP_SINCE} and not exists (select 1 from cluster where {_IS_NEW})",
+    timeline=TIMELINE_NOW,
     shared="for key share",
     excluding="for update",
     skip_locked="for update of o skip locked",

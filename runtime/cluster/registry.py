@@ -66,8 +66,9 @@ class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         now: The database's clock in Unix milliseconds, read each time and not once in a transaction.
-        is_settled: Whether the database has been up for as long as a lease: when it was started just now, it
-            may have forgotten renewals that it has granted.
+        is_settled: Whether the database has been up for as long as a lease: when it was started just now, or a
+            standby has taken over, it may have forgotten renewals that it has granted.
+        timeline: Which life of its record the database is in: another one begins where a standby takes over.
         shared: Keeps a row of nodes from being fenced until the transaction ends; the lease may be renewed meanwhile.
         excluding: Locks a row of nodes, and waits for whoever holds it by `shared`.
         skip_locked: Locks the rows of `o` that nobody else holds.
@@ -81,6 +82,7 @@ class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
     shared: str
     skip_locked: str
     one_of: str
+    timeline: str = "1"
     tell: str = ""
     locked: str = ""
     excluding: str = ""
@@ -182,12 +184,24 @@ class Registry:
             (LEASE_MS, *life),
         )
         seen = self._rows(
-            f"select c.generation, n.node_id, n.term, n.lease_until_ms - {self._sql.now} from cluster c"
+            f"select c.generation, {self._sql.timeline}, c.timeline, n.node_id, n.term,"
+            f" n.lease_until_ms - {self._sql.now} from cluster c"
             f" left join nodes n on n.{UP} and n.lease_until_ms <= {self._sql.now} + ?",
             (LATE_MS,),
         )
-        lapsing = tuple((Term(name, term), left) for _, name, term, left in seen if name)
-        return Renewal(bool(held), seen[0][0], lapsing)
+        generation, timeline, noted = seen[0][:3]
+        if timeline != noted:
+            self._rows(
+                f"update cluster set timeline = ?, timeline_since_ms = {self._sql.now} where timeline <> ?",
+                (timeline, timeline),
+            )
+        lapsing = tuple((Term(name, term), left) for *_, name, term, left in seen if name)
+        return Renewal(bool(held), generation, lapsing, timeline)
+
+    def epoch(self) -> str:
+        """Return the epoch of the record: another one is in force where the record has lost something."""
+        ((epoch,),) = self._rows("select value from meta where key = 'epoch'")
+        return str(epoch)
 
     def nodes(self, *, after: int = 0) -> list[Node]:
         """Return the nodes that were changed after a generation."""
@@ -245,7 +259,8 @@ class Registry:
         # Last in its transaction: the row is locked until that ends, so that generations become visible
         # in their order, and nobody waits for it for long.
         ((generation,),) = self._rows(
-            "insert into cluster values (1, 1)"
+            "insert into cluster (id, generation, timeline, timeline_since_ms)"
+            f" values (1, 1, {self._sql.timeline}, 0)"
             " on conflict (id) do update set generation = cluster.generation + 1 returning generation"
         )
         self._rows("update nodes set changed = ? where node_id = ?", (generation, node_id))

@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import trio
+
 from ..events import Stored
 from .health.store_health import StoreHealth
 from .queries import Queries
@@ -154,6 +156,13 @@ class Store(StoreReader):
 
         One step takes some milliseconds, in a transaction of its own.
         """
+
+    async def check_record(self) -> None:
+        """Look whether all is there that was acknowledged, where another server may have the record now.
+
+        Raises `RecordLost` if it is not, and from then on nothing is stored. A file has no other server.
+        """
+        await trio.lowlevel.checkpoint()
 
     @abstractmethod
     async def purge(self, session_ids: Sequence[str]) -> list[Stored]:

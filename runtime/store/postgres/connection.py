@@ -123,6 +123,8 @@ def connect(address: DatabaseAddress, *, writes: bool) -> psycopg.Connection[Row
     options = _OPTIONS if writes else f"{_OPTIONS} -c default_transaction_read_only=on"
     try:
         found = conninfo_to_dict(address.url)
+        if not writes and found.get("target_session_attrs") == "read-write":
+            found["target_session_attrs"] = "primary"  # ours can't write, wherever it is
         made: psycopg.Connection[Row] = psycopg.connect(
             **{
                 "connect_timeout": CONNECT_SECONDS,

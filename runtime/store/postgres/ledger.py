@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from ...errors import ConflictError, StorageError
+from ...errors import ConflictError, RecordLost, StorageError
 from ...events import SessionCreated, Stored
+from ...redaction import redacting_logger
 from ..ledger import Done, Ledger, PreparedAppend, Projections, wall_clock_ms
 from ..rows import CommitResult, Refusal
 from ..tables.connection import SqlConnection
@@ -17,8 +19,10 @@ from ..tables.lists import names
 from ..tables.purge import purge_sessions
 from .address import DatabaseAddress
 from .connection import PostgresConnection
-from .schema import LOCK
+from .schema import LOCK, TIMELINE_NOW
 from .trouble import DatabaseLost, NotPrepared, Unexpected, another_writes
+
+logger = redacting_logger(__name__)
 
 AWAY_SECONDS = 60.0
 """How long a commit waits for a database that is away: sessions stand still meanwhile, and a restart takes less."""
@@ -33,6 +37,16 @@ LOOK_SECONDS = 0.02
 
 MAX_ATTEMPTS = 5
 """How often a commit is made again because another writer came first; the second time is right."""
+
+
+MAX_ACKNOWLEDGED = 1000
+"""Sessions whose last acknowledged event is kept: what a standby lacks is what came last, a second of commits."""
+
+MAX_NAMED = 5
+"""Sessions that an error names."""
+
+CHANNEL, NODES = "callboard_nodes", "nodes"
+"""How the database tells nodes of a cluster that something has changed."""
 
 
 class Fence(Protocol):
@@ -86,6 +100,9 @@ class PostgresLedger(Ledger):
         self._fence = fence
         self.stops = threading.Event()
         self.take_lock()
+        self._acknowledged: dict[str, int] = {}
+        self._lost: RecordLost | None = None
+        self._timeline, self._epoch = self._life()
 
     def take_lock(self) -> None:
         """Make this node the one that writes, or, with a fence, one of them.
@@ -151,9 +168,11 @@ class PostgresLedger(Ledger):
             except DatabaseLost:
                 self._connect_again()
                 if results is not None and self._is_stored(projections):
+                    self._keep_acknowledged(results)
                     return results
             else:
                 assert results is not None  # it is committed
+                self._keep_acknowledged(results)
                 return results
             expects = False
         raise self._busy()
@@ -198,7 +217,9 @@ class PostgresLedger(Ledger):
         return False
 
     def _connect_again(self) -> None:
-        """Wait for a new connection, if the present one is lost."""
+        """Wait for a new connection, if the present one is lost; raise `RecordLost` where the record is another one."""
+        if self._lost is not None:
+            raise self._lost
         if not self._postgres.is_lost:
             return
         self._postgres.open_again(AWAY_SECONDS, self.stops.is_set)
@@ -207,6 +228,58 @@ class PostgresLedger(Ledger):
         except ConflictError as error:
             self._postgres.close()
             raise StorageError(str(error)) from error
+        self._check_kept()
+
+    # ── a standby that took over ─────────────────────────────────────────────────────────────────
+
+    def _life(self) -> tuple[int, str]:
+        """Return the timeline of the server, and the epoch of the record."""
+        sql = f"select {TIMELINE_NOW}, value from meta where key = 'epoch'"
+        ((timeline, epoch),) = self._postgres.execute(sql).fetchall()
+        return timeline, epoch
+
+    def _keep_acknowledged(self, results: Sequence[CommitResult]) -> None:
+        """Keep how far sessions go whose events were acknowledged."""
+        for result in results:
+            if isinstance(result, tuple) and result:
+                last = result[-1]
+                self._acknowledged.pop(last.session_id, None)
+                self._acknowledged[last.session_id] = last.seq
+        while len(self._acknowledged) > MAX_ACKNOWLEDGED:
+            del self._acknowledged[next(iter(self._acknowledged))]
+
+    def _check_kept(self) -> None:
+        """Look whether all is there that was acknowledged, where another server has the record now.
+
+        A standby that follows behind may lack the last second. Then the record gets another epoch, which tells every
+        client that what it holds may be more than the record, and nothing is written any more: sessions in memory are ahead
+        of their record.
+        """
+        timeline, epoch = self._life()
+        if timeline == self._timeline:
+            return
+        listed = names(list(self._acknowledged))
+        sql = "select session_id, head_seq from sessions where session_id in (select value from json_each(?))"
+        heads = dict(self._postgres.execute(sql, (listed,)).fetchall())
+        lost = {
+            name: (seq, heads.get(name, 0))
+            for name, seq in self._acknowledged.items()
+            if heads.get(name, 0) < seq
+        }
+        self._timeline = timeline
+        if not lost and epoch == self._epoch:
+            logger.warning(
+                "%s: a standby has taken over, with all that was acknowledged", self._name
+            )
+            return
+        if lost:
+            sql = "update meta set value = ? where key = 'epoch' and value = ?"
+            self._postgres.execute(sql, (new_epoch(), self._epoch))
+            if self._fence is not None:
+                self._postgres.execute(f"select pg_notify('{CHANNEL}', '{NODES}')")
+        self._lost = RecordLost(_loss(self._name, lost))
+        logger.error("%s", self._lost)
+        raise self._lost
 
     def _look_anew(self, error: Exception) -> None:
         """Take nothing for granted that was known before a commit failed."""
@@ -241,6 +314,28 @@ _EVENT_AT = (
     "select e.at_ms, e.event from events e join sessions s on s.id = e.session"
     " where s.session_id = ? and e.seq = ?"
 )
+
+
+def new_epoch() -> str:
+    """Return what tells a record from every other one."""
+    return uuid.uuid4().hex
+
+
+def _loss(name: str, lost: Mapping[str, tuple[int, int]]) -> str:
+    """Say what a record lacks that was acknowledged."""
+    if not lost:
+        return f"{name} has lost events that another node had put on record: a standby took over without them. This one begins anew."
+    events = sum(acknowledged - now for acknowledged, now in lost.values())
+    which = [
+        f"{session_id} had {acknowledged}, has {now}"
+        for session_id, (acknowledged, now) in list(lost.items())[:MAX_NAMED]
+    ]
+    more = ", …" if len(lost) > MAX_NAMED else ""
+    return (
+        f"{name} has lost {events} events that were acknowledged: a standby took over without them ("
+        f"{', '.join(which)}{more}). Clients are told, by another epoch, that they may hold more than the record. "
+        "Callboard begins anew."
+    )
 
 
 def _write_nothing(connection: SqlConnection) -> None:

@@ -363,6 +363,12 @@ update turns set started_seq = found.seq from found where turns.session = found.
 """
 """Where turns begin on record."""
 
+TIMELINE = """
+alter table cluster add column timeline bigint not null default 0;
+alter table cluster add column timeline_since_ms bigint not null default 0;
+"""
+"""Which timeline of PostgreSQL the nodes have seen last, and since when: a standby that takes over begins another."""
+
 MIGRATIONS: tuple[str, ...] = (
     _first(),
     _TEXT_COLUMN.sub(_COLLATED, CLUSTER),
@@ -371,8 +377,12 @@ MIGRATIONS: tuple[str, ...] = (
     FILES,
     _TEXT_COLUMN.sub(_COLLATED, NODE_KEYS),
     TURN_STARTS,
+    TIMELINE,
 )
 """Step N brings a database from version N-1 to N."""
+
+TIMELINE_NOW = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint"
+"""The timeline that the server writes."""
 
 _VERSION_TABLE = (
     "create table if not exists callboard"

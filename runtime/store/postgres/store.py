@@ -206,6 +206,10 @@ class _PostgresStore(_Reading, ThreadedStore[PostgresConnection]):
         self._connection = connection
         self._ledger = self._postgres = ledger
 
+    async def check_record(self) -> None:
+        """See `Store`."""
+        await self._write(self._postgres.touch)
+
     async def aclose(self) -> None:
         self._postgres.stops.set()  # a commit that waits for the database waits no longer
         await super().aclose()

@@ -18,7 +18,7 @@ import msgspec
 from callboard.runtime.cluster.registry import ClusterSql
 from callboard.runtime.errors import StorageError
 from callboard.runtime.store.migrations import migrate
-from callboard.runtime.store.postgres.schema import CLUSTER, NODE_KEYS
+from callboard.runtime.store.postgres.schema import CLUSTER, NODE_KEYS, TIMELINE
 
 SQLITE = ClusterSql(
     now="now_ms()",
@@ -41,7 +41,9 @@ class PlayedDatabase:
         self.connection = apsw.Connection(":memory:")
         migrate(self.connection, "the played database")
         self.connection.create_scalar_function("now_ms", self._read_clock, 0)
-        for statement in re.sub(r" with \(.*\)|--.*", "", CLUSTER + NODE_KEYS).split(";\n"):
+        for statement in re.sub(r" with \(.*\)|--.*", "", CLUSTER + NODE_KEYS + TIMELINE).split(
+            ";\n"
+        ):
             self.connection.execute(statement)
 
     def _read_clock(self, *_: object) -> int:

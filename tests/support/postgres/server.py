@@ -152,6 +152,62 @@ def own_cluster(settings: dict[str, str] | None = None) -> Generator[Cluster]:
         shutil.rmtree(folder)
 
 
+class Standby(Cluster):
+    """A server that follows another one, a moment behind, and can take over."""
+
+    def __init__(self, folder: Path, primary: Cluster) -> None:
+        super().__init__(folder, {"synchronous_commit": "on"})
+        self._primary = primary
+
+    def make(self) -> None:
+        """Copy the primary."""
+        self.folder.chmod(0o755)
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
+        self._run("pg_basebackup", "-D", self._data, "-d", self._primary.url, "-R", "-X", "stream", "-c", "fast")  # fmt: skip
+        with open(f"{self._data}/postgresql.conf", "a", encoding="utf-8") as config:
+            config.write(f"\nunix_socket_directories = '{self.folder}'\n")
+
+    def wait_caught_up(self) -> None:
+        """Wait until it has all that the primary has."""
+        with psycopg.connect(self._primary.url) as connection:
+            (written,) = connection.execute("select pg_current_wal_lsn()").fetchall()[0]
+        has = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            while connection.execute(has, (written,)).fetchone() != (True,):
+                time.sleep(0.02)
+
+    def fall_behind(self) -> None:
+        """Follow no more: what the primary commits from now on is not here."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("alter system set primary_conninfo = ''")
+            connection.execute("select pg_reload_conf()")
+            while connection.execute("select 1 from pg_stat_wal_receiver").fetchone() is not None:
+                time.sleep(0.02)
+
+    def promote(self) -> None:
+        """Take over."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("select pg_promote()")
+
+
+@contextmanager
+def own_pair() -> Generator[tuple[Cluster, Standby, str]]:
+    """Give a server, one that follows it, and the address that finds whichever takes writes."""
+    with own_cluster() as primary:
+        folder = Path(tempfile.mkdtemp(prefix="pg-"))
+        standby = Standby(folder, primary)
+        try:
+            standby.make()
+            standby.start()
+            hosts = quote(f"{primary.folder},{folder}", safe="")
+            url = f"postgresql://callboard@/postgres?host={hosts}&target_session_attrs=read-write"
+            yield primary, standby, url
+        finally:
+            standby.stop()
+            shutil.rmtree(folder)
+
+
 class SmallDisk(Cluster):
     """A cluster whose tables are on a disk of few bytes, which can be filled; it has one life.
 
