@@ -212,7 +212,7 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
 
     `rounds` is the number of finished rounds that it replaces, from the first on; the journal keeps them.
     `provider` and `model` wrote the summary, using `usage`. Where they could not, `why_left_out` says why,
-    and `summary` tells the model that the rounds are left out.
+    and `summary` tells the model that the rounds are left out. It may also be made because somebody asked for it (`is_wanted`).
 
     Example:
         async for event in turn:
@@ -229,6 +229,7 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
     estimate: Usage | None = None
     why_left_out: str = ""
     is_copy: bool = False
+    is_wanted: bool = False
 
 
 class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):

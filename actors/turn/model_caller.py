@@ -377,7 +377,7 @@ class ModelCaller:
             summary = summary_of(answer.parts())
             if not (why := _why_no_summary(answer, summary)):
                 self._health.worked(self.target.provider)
-                await self._compacted(count, summary, answer.taken)
+                await self._compacted(count, summary, answer.taken, is_wanted=True)
                 break
             error = answer.error
             if error is None:
@@ -391,7 +391,13 @@ class ModelCaller:
         return count
 
     async def _compacted(
-        self, rounds: int, summary: str, taken: TokenCount, why_left_out: str = ""
+        self,
+        rounds: int,
+        summary: str,
+        taken: TokenCount,
+        why_left_out: str = "",
+        *,
+        is_wanted: bool = False,
     ) -> None:
         await self._host.append(
             HistoryCompacted(
@@ -403,6 +409,7 @@ class ModelCaller:
                 usage=taken.usage,
                 estimate=taken.estimate,
                 why_left_out=why_left_out,
+                is_wanted=is_wanted,
             )
         )
         self._has_compacted = True

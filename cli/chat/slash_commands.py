@@ -400,9 +400,8 @@ async def _regenerate(chat: Talk, argument: str) -> None:
 
 
 async def _compact(chat: Talk, argument: str) -> None:
-    view = _session_of(chat)
-    options = msgspec.structs.replace(chat.turn, compact=True)
-    await chat.client.prompt(view.session_id, f"/compact {argument}".strip(), options=options)
+    _session_of(chat)
+    await chat.send(f"/compact {argument}".strip(), is_typed=False, compact=True)
 
 
 async def _undo(chat: Talk, argument: str) -> None:

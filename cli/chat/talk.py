@@ -240,8 +240,8 @@ class Talk(ShownSession):
             self._screen.keep(text)
 
     def _echo(self, text: str) -> None:
-        """Print a command that was typed: the input line is empty again."""
-        if self._surface.is_live:
+        """Print a command that was typed, unless it is an input, which is shown anyway: the input line is empty again."""
+        if self._surface.is_live and not text.startswith("/compact"):
             sign = "▸" if self._surface.style.signs else ">"
             line = self._surface.style.paint(f"{sign} {safe_line(text)}", "bold")
             self._rows.aside(f"\n{line}\n")
@@ -399,7 +399,9 @@ class Talk(ShownSession):
             f"`callboard undo {view.session_id} --dry-run` says what can be taken back"
         )
 
-    async def send(self, text: str, mode: str = "queue", *, is_typed: bool = True) -> None:
+    async def send(
+        self, text: str, mode: str = "queue", *, is_typed: bool = True, compact: bool = False
+    ) -> None:
         """Send an input to the session; begin one when there is none. Files that are typed go with it."""
         named = await self._files_of(text) if is_typed else ()
         is_untrusted = self.shell_output is not None or self._is_foreign
@@ -432,7 +434,8 @@ class Talk(ShownSession):
         await self._agree_to_agent(self.confirm, text)
         await self._ask_about_skills()
         has_turn = mode != "steer"  # what steers becomes part of a turn, which has its options
-        given = self._options.turn if has_turn and self._options.turn != TurnOptions() else None
+        turn = msgspec.structs.replace(self._options.turn, compact=compact)
+        given = turn if has_turn and turn != TurnOptions() else None
         budget = self._options.budget if has_turn else None
         prompt = (view.session_id, text, files, mode, given, budget)
         if self._unsure is None or self._unsure.prompt != prompt:

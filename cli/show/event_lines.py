@@ -193,9 +193,9 @@ def trouble_line(event: TroubleEvent) -> str:
                     f"the history was too long for {event.provider}/{event.model}: its first {rounds} "
                     f"are left out without a summary ({event.why_left_out.rstrip('.')})"
                 )
-            return (
-                f"the history was too long for {event.provider}/{event.model}: "
-                f"a summary stands for its first {rounds}"
-            )
+            said = f"a summary stands for its first {rounds}"
+            if event.is_wanted:
+                return f"{event.provider}/{event.model} summed up the history: {said}"
+            return f"the history was too long for {event.provider}/{event.model}: {said}"
         case _:
             assert_never(event)

@@ -3087,6 +3087,7 @@ usage?: (Usage | null)
 estimate?: (Usage | null)
 why_left_out?: string
 is_copy?: boolean
+is_wanted?: boolean
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3773,4 +3774,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 3efc13ef981d87ef95bb7c4663ca89e6b3106030d223b6cda146dce62eae3d0f
+// Of the schema: edb6ac373ac2a044697d657ba40f4abe2e9643193ae2def4e4b801bec83f4941

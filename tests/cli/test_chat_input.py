@@ -237,7 +237,10 @@ async def test_a_conversation_is_summed_up_when_the_person_says_so(command: Comm
             await say(terminal, "/compact")
             await terminal.expect("there is no session yet")
             await prompt(terminal, "Count.", "One. One.")
-            await prompt(terminal, "/compact the figures", "in the place of the oldest round")
+            shown = "summed up the history: a summary stands for its first 1 round"
+            await prompt(
+                terminal, "/compact the figures", shown, "in the place of the oldest round"
+            )
             await prompt(terminal, "Go on.", "Two.")
     said = str(server.requests[-1].body["messages"])
     assert "NOTES" in said

@@ -41,6 +41,11 @@ async def test_a_summary_stands_in_the_place_of_what_was_said(tmp_path: Path, st
         assert compacted.usage is not None
         said = [each for each in events if isinstance(each, MessageCompleted)][-1]
         assert (said.provider, said.model) == ("", "")
+        assert compacted.is_wanted
+        used = await stage.runtime.store.usage(session_id=session.session_id)
+        spent = await stage.runtime.store.spending(session.session_id)
+        assert spent is not None
+        assert len(used) == len(spent.calls) == len(stage.server.requests)
         assert await session.run("Three?") == "Three."
         short = stage.sent[-1]
         read = [(each["role"], each["content"]) for each in short[2:]]

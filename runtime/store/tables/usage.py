@@ -93,6 +93,7 @@ def select_usage(
 ) -> tuple[str, tuple[object, ...]]:
     """Return the query for `UsageRow`s, and its values."""
     conditions = equal({"s.session_id =": session_id, "u.created_at_ms >=": since_ms or None})
+    conditions.append(("u.model <> ''", ()))  # what a program or callboard itself said took none
     if session_id is None and since_ms > 0:
         conditions.append((_SINCE, (after + 1, since_ms // DAY_MS)))
     else:
@@ -220,6 +221,7 @@ def read_spending(rows: Rows, session_id: str, turn_id: str | None) -> Spending 
         calls=tuple(
             SpentCall(turn, provider, model, Usage(*counts[:5]), Usage(*counts[5:]))
             for turn, provider, model, *counts in rows(_CALLS, values)
+            if model  # else it is what a program or callboard itself said
         ),
         turns=tuple(starmap(SpentTurn, rows(_TURNS, values))),
         ran=tuple((name, call_id) for name, call_id in rows(_TOOL_CALLS, values)),
