@@ -132,6 +132,7 @@ parent_call_id?: string
 is_detached?: boolean
 has_private?: boolean
 forked_from?: string
+budget?: (Budget | null)
 }
 }
 "session/fork": {
@@ -161,6 +162,7 @@ parent_call_id?: string
 is_detached?: boolean
 has_private?: boolean
 forked_from?: string
+budget?: (Budget | null)
 }
 }
 "session/get": {
@@ -187,6 +189,7 @@ parent_call_id?: string
 is_detached?: boolean
 has_private?: boolean
 forked_from?: string
+budget?: (Budget | null)
 }
 }
 "session/messages": {
@@ -276,6 +279,10 @@ params: {
 query: string
 limit?: number
 session_id?: (string | null)
+agent?: (string | null)
+kind?: (SessionKind | null)
+workspace?: (string | null)
+include_children?: boolean
 }
 result: {
 hits: Hit[]
@@ -2019,6 +2026,7 @@ parent_call_id?: string
 is_detached?: boolean
 has_private?: boolean
 forked_from?: string
+budget?: (Budget | null)
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3774,4 +3782,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: edb6ac373ac2a044697d657ba40f4abe2e9643193ae2def4e4b801bec83f4941
+// Of the schema: fe5281e3768183a928e8546b3f35096565bde742e08e608d1d0d1425f0afc091

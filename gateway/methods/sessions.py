@@ -226,6 +226,10 @@ async def search_sessions(caller: Caller, params: wire.FindWords) -> wire.Hits:
         query=params.query,
         limit=page(params.limit),
         session_id=params.session_id,
+        agent=params.agent,
+        kind=params.kind,
+        workspace=params.workspace,
+        include_children=params.include_children,
         within=caller.visible,
     )
     return wire.Hits(await host_of(caller.runtime).keeping.search(search))

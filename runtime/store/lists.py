@@ -77,13 +77,18 @@ class CallPage(msgspec.Struct, frozen=True):
 class WordSearch(msgspec.Struct, frozen=True, kw_only=True):
     """Words to find, all of them in one message; `offset` hits, those of earlier pages, are left out.
 
-    In the session `session_id` every message with the words is a hit of its own.
+    In the session `session_id` every message with the words is a hit of its own. The other fields are those of
+    `SessionFilter`.
     """
 
     query: str
     limit: int = 20
     offset: int = 0
     session_id: str | None = None
+    agent: str | None = None
+    kind: SessionKind | None = None
+    workspace: str | None = None
+    include_children: bool = True
     within: Visibility = ALL_VISIBLE
 
 

@@ -91,7 +91,7 @@ _BOOLEANS = frozenset(
 _SESSION_COLUMNS = (
     "session_id, title, agent, kind, workspace, model, parent_id, message_count,"
     " last_message_preview, is_active, head_seq, created_at_ms, updated_at_ms, deleted_at_ms,"
-    " is_tainted, parent_call_id, is_detached, has_private, forked_from"
+    " is_tainted, parent_call_id, is_detached, has_private, forked_from, budget"
 )
 _SELECT_SESSIONS = f"select {_SESSION_COLUMNS} from sessions s"
 
@@ -575,6 +575,8 @@ class Queries:
                 record[name] = bool(record[name])
             if (files := record.pop("files", None)) is not None:  # see `tables.files`
                 record["files"] = msgspec.json.decode(files)["files"]
+            if (budget := record.pop("budget", None)) is not None:
+                record["budget"] = msgspec.json.decode(budget)
         try:
             return msgspec.convert(records, list[kind])  # type: ignore[valid-type]
         except UNDECODABLE as error:

@@ -33,7 +33,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `parent_id` is the session that delegated to it, in the call `parent_call_id`. `is_detached` says
     that no call waited for its answer, and that the parent does not have it yet. `forked_from` is the
-    session from whose history it began.
+    session from whose history it began. `budget` is its own limit, without those of its agent and the settings.
     """
 
     session_id: str
@@ -55,6 +55,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     is_detached: bool = False
     has_private: bool = False
     forked_from: str = ""
+    budget: Budget | None = None
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):

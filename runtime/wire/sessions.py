@@ -211,12 +211,17 @@ class SetAgent(msgspec.Struct, frozen=True):
 class FindWords(msgspec.Struct, frozen=True, kw_only=True):
     """Words that must all be in one message; other characters are ignored.
 
-    In the session `session_id` every message with the words is found, the latest first.
+    In the session `session_id` every message with the words is found, the latest first. Otherwise `agent`, `kind`,
+    `workspace` and `include_children` say in which sessions, as in `session/list`.
     """
 
     query: Line
     limit: WireInteger = 20
     session_id: Word | None = None
+    agent: Word | None = None
+    kind: SessionKind | None = None
+    workspace: Line | None = None
+    include_children: bool = True
 
 
 class Hits(msgspec.Struct, frozen=True):

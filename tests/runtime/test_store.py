@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from callboard.runtime.budget import Budget
 from callboard.runtime.definitions import Attachment, CallStatus, SessionKind, Tier
 from callboard.runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from callboard.runtime.events import (
@@ -19,6 +20,7 @@ from callboard.runtime.events import (
     InputAccepted,
     MessageCompleted,
     MessagesDeleted,
+    SessionBudgetSet,
     SessionCreated,
     SessionDeleted,
     SessionRestored,
@@ -310,6 +312,17 @@ async def test_sessions_are_listed_by_latest_activity(store: Store) -> None:
     await put(store, said("x"), to="b")
     assert [found.session_id for found in await store.sessions()] == ["b", "c", "a"]
     assert [found.session_id for found in await store.sessions(limit=1)] == ["b"]
+
+
+async def test_a_session_says_its_own_budget(store: Store) -> None:
+    limit = Budget(tokens=500, cost_usd=0.5)
+    await put(store, msgspec.structs.replace(CREATED, budget=limit), to="a")
+    assert (await row(store, "a")).budget == limit
+    await put(store, SessionBudgetSet(budget=None), to="a")
+    assert (await row(store, "a")).budget is None
+    await put(store, SessionBudgetSet(budget=Budget(tool_calls=3)), to="a")
+    [listed] = await store.sessions()
+    assert listed.budget == Budget(tool_calls=3)
 
 
 async def test_a_deleted_session_is_hidden_until_it_is_restored(store: Store) -> None:

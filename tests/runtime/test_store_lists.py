@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -242,6 +243,37 @@ async def test_the_best_hits_come_first_and_in_pages(
     if request.node.callspec.params["store"] == "postgres":  # it ranks by how near the words are
         both.sort(key=shortest_first.index)
     assert both == shortest_first
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ({}, {"a", "b", "c"}),
+        ({"agent": "coder"}, {"b"}),
+        ({"workspace": "/other"}, {"c"}),
+        ({"workspace": "/nowhere"}, set()),
+        ({"kind": SessionKind.WORKER}, {"c"}),
+        ({"include_children": False}, {"a", "b"}),
+        ({"agent": "general", "include_children": False}, {"a"}),
+    ],
+)
+async def test_words_are_found_in_the_sessions_of_a_filter(
+    store: Store, wanted: dict[str, Any], names: set[str]
+) -> None:
+    below = SessionCreated(
+        agent="general",
+        workspace="/other",
+        kind=SessionKind.WORKER,
+        parent_id="a",
+        parent_call_id="c1",
+    )
+    other = SessionCreated(agent="coder", workspace="/work")
+    for name, first in (("a", created()), ("b", other), ("c", below)):
+        await put(store, name, first, *began(), answered(text="a report"), ended())
+    while await store.index_words():
+        pass
+    hits = await store.hits(WordSearch(query="report", **wanted))
+    assert {hit.session.session_id for hit in hits} == names
 
 
 async def test_of_one_session_each_message_is_a_hit_the_latest_first(store: Store) -> None:

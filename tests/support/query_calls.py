@@ -56,6 +56,15 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "hits": [
         {"search": WordSearch(query="a report")},
         {"search": WordSearch(query="a", within=FEW)},
+        {
+            "search": WordSearch(
+                query="a",
+                agent="general",
+                kind=SessionKind.MAIN,
+                workspace="/w",
+                include_children=False,
+            )
+        },
     ],
     "shown_events": [{"session_id": "s1"}, {"session_id": "s1", "after_seq": 1, "limit": 1}],
     "shown_bytes": [{"session_id": "s1"}, {"session_id": "s1", "after_seq": 1, "limit": 1}],

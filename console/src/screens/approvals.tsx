@@ -1,4 +1,6 @@
 // Everything that waits for a person, of all sessions, the oldest first; and the answers that are remembered.
+import type { ComponentType } from "preact";
+import { useState } from "preact/hooks";
 import { Empty, Mark, Page, RowOf, Rows, Section } from "../parts/page";
 import { shown } from "../parts/text";
 import { done } from "../parts/watch";
@@ -7,6 +9,7 @@ import { useResource } from "../store/lists";
 import { dated, words } from "../store/settings";
 import { Covered } from "./arguments";
 import { Ask } from "./ask";
+import { beyond } from "./routes";
 
 export function Approvals() {
   const its = words.value;
@@ -18,7 +21,23 @@ export function Approvals() {
         approvals.value.map((row) => <Ask key={row.approval_id} row={row} />)
       )}
       {may("grant/list") && <Grants />}
+      {may("policy/check") && <TryCall />}
     </Page>
+  );
+}
+
+/** A form for a call that is judged and not run; it comes with the screens beyond the chat. */
+function TryCall() {
+  const [Inside, setInside] = useState<ComponentType | null>(null);
+  const load = async () => {
+    const { PolicyCheck } = await beyond();
+    setInside(() => PolicyCheck);
+  };
+  return (
+    <details class="try-call" onToggle={(event) => event.currentTarget.open && Inside === null && void done(load)}>
+      <summary>{words.value.ask.tryCall}</summary>
+      {Inside !== null && <Inside />}
+    </details>
   );
 }
 

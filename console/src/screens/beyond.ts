@@ -23,6 +23,7 @@ export { default as Settings } from "./settings/screen";
 export { default as Setup } from "./setup/screen";
 export { default as Skills } from "./skills/screen";
 export { default as Tools } from "./tools/screen";
+export { PolicyCheck } from "./tools/check";
 export { default as Turn } from "./turn/screen";
 export { default as Usage } from "./usage/screen";
 export { default as Print } from "./print/screen";

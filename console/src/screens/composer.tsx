@@ -7,6 +7,7 @@ import * as app from "../store/app";
 import * as compose from "../store/compose";
 import { prompt } from "../store/inputs";
 import { words } from "../store/settings";
+import { BudgetOf } from "./budget";
 import { Meter } from "./meter";
 
 const MAX_HEIGHT = 240;
@@ -283,6 +284,12 @@ function ChosenOptions({ session }: { session: Session | null }) {
           </select>
         </label>
         <p class="under">{its.holds}</p>
+        {compose.place.value !== "" && app.may("session/set_budget") && (
+          <details>
+            <summary>{its.budget.title}</summary>
+            {isOpen && <BudgetOf key={compose.place.value} sessionId={compose.place.value} />}
+          </details>
+        )}
       </div>
     </>
   );

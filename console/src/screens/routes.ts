@@ -31,7 +31,7 @@ export interface ScreenEntry {
 export const GROUPS = ["work", "watch", "set"] as const;
 export type Group = (typeof GROUPS)[number];
 
-const beyond = () => import("./beyond");
+export const beyond = () => import("./beyond");
 
 /** Load the screens before somebody comes to them, so that they are there when the daemon is not. */
 export function loadAhead(): void {

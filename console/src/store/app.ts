@@ -36,6 +36,13 @@ export interface Sift {
 }
 export const NO_SIFT: Sift = { agent: "", kind: "people", workspace: "" };
 export const sift = signal<Sift>(NO_SIFT);
+/** What of a request says which sessions are meant. */
+export const filterOf = ({ agent, kind, workspace }: Sift) => ({
+  include_children: kind !== "people",
+  ...(agent === "" ? {} : { agent }),
+  ...(kind === "people" || kind === "all" ? {} : { kind }),
+  ...(workspace === "" ? {} : { workspace }),
+});
 export const approvals = signal<ApprovalRow[]>([]);
 export const open = signal<Session | null>(null);
 /** Why the session of the address can't be shown; empty if it can, or is being read. */
@@ -139,14 +146,10 @@ async function readPage(before: number | null, isRefresh = false): Promise<void>
     const asked = query.peek();
     const wasTrash = isTrash.peek();
     const sifted = sift.peek();
-    const { agent, kind, workspace } = sifted;
     const page = await link.request("session/list", {
       limit: LIST,
       query: asked,
-      include_children: kind !== "people",
-      ...(agent === "" ? {} : { agent }),
-      ...(kind === "people" || kind === "all" ? {} : { kind }),
-      ...(workspace === "" ? {} : { workspace }),
+      ...filterOf(sifted),
       deleted: wasTrash ? "only" : "no",
       ...(before === null ? {} : { before }),
     });

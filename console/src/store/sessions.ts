@@ -27,17 +27,18 @@ export const imported = signal<number | null>(null);
 let timer: ReturnType<typeof setTimeout> | undefined;
 effect(() => {
   const query = app.query.value.trim();
+  const sift = app.sift.value;
   const isOpen = app.link.state.value.kind === "open";
   clearTimeout(timer);
   if (query.length < LEAST_CHARS) hits.value = [];
-  else if (isOpen) timer = setTimeout(() => void find(query), SETTLE_MS);
+  else if (isOpen) timer = setTimeout(() => void find(query, sift), SETTLE_MS);
 });
 
-async function find(query: string): Promise<void> {
+async function find(query: string, sift: app.Sift): Promise<void> {
   if (!app.may("session/search")) return;
   try {
-    const found = await app.link.request("session/search", { query, limit: MAX_HITS });
-    if (app.query.peek().trim() === query) hits.value = found.hits;
+    const found = await app.link.request("session/search", { query, limit: MAX_HITS, ...app.filterOf(sift) });
+    if (app.query.peek().trim() === query && app.sift.peek() === sift) hits.value = found.hits;
   } catch (error) {
     if (!app.isGone(error)) app.say(error);
   }

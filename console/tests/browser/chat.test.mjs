@@ -157,6 +157,17 @@ test("sessions are listed by agent and kind, and several are deleted and had bac
   await page.getByText("No session is like that.").waitFor();
   await picture(page, "sift");
   await axe(page, "sift");
+  // What was said is found among the sessions of the filter alone.
+  const search = page.getByRole("searchbox", { name: "Search sessions" });
+  const said = page.getByRole("region", { name: "In messages" }).getByRole("link").filter({ hasText: "two of several" });
+  await search.fill("of several");
+  await page.getByText("No session has that.").waitFor();
+  await page.getByLabel("Which").selectOption("people");
+  await said.first().waitFor();
+  await page.getByLabel("Which").selectOption("worker");
+  await said.first().waitFor({ state: "detached" });
+  await search.fill("");
+  await page.getByText("No session is like that.").waitFor();
   await page.getByRole("button", { name: "Show all" }).click();
   await row(page, "two of several").waitFor();
   await page.getByRole("combobox", { name: "Agent" }).first().selectOption("general");
@@ -267,6 +278,23 @@ test("files go along, agent and model are chosen, and what is sent while a turn 
   await other.page.reload();
   await came(other.page);
   await axe(other.page, "came-with-files");
+  // What the session may use is set behind the line with its agent, and read there again.
+  await other.page.getByRole("button", { name: /^Agent, model and mode/ }).click();
+  const options = other.page.locator(".options").filter({ hasText: "Budget of this session" });
+  await options.getByText("Budget of this session").click();
+  await options.getByLabel("Calls of tools").fill("20");
+  await options.getByLabel("Tokens").fill("50000");
+  await picture(other.page, "budget");
+  await axe(other.page, "budget");
+  await options.getByRole("button", { name: "Set the budget" }).click();
+  await other.page.getByText("It holds from the next turn on.").waitFor();
+  await other.page.reload();
+  await other.page.getByRole("button", { name: /^Agent, model and mode/ }).click();
+  await options.getByText("Budget of this session").click();
+  await options.getByLabel("Calls of tools").waitFor();
+  assert.equal(await options.getByLabel("Calls of tools").inputValue(), "20");
+  assert.equal(await options.getByLabel("Tokens").inputValue(), "50000");
+  assert.equal(await options.getByLabel("US dollars").inputValue(), "");
   await other.close();
   await say(page, "slow now");
   await page.getByText("I begin, and never end.").waitFor();
@@ -376,6 +404,23 @@ test("an answer that is remembered asks no more, until it is taken back; and one
   await grants.getByRole("button", { name: "Take back" }).click();
   await page.getByText("It is asked about again.").waitFor();
   await grants.waitFor({ state: "detached" });
+  // A call that is tried is judged, and does not run.
+  await page.getByText("Try a call").click();
+  const tried = page.locator("form.policy-check");
+  await tried.getByLabel("Tool").fill("read_file");
+  await tried.getByLabel("Arguments (JSON)").fill('{"path": "notes.md"}');
+  await tried.getByRole("button", { name: "Check" }).click();
+  await tried.getByText("runs without a question").waitFor();
+  await tried.getByLabel("Tool").fill("run_line");
+  await tried.getByText("runs without a question").waitFor({ state: "detached" });
+  await tried.getByLabel("Arguments (JSON)").fill('{"command": "ls"}');
+  await tried.getByRole("button", { name: "Check" }).click();
+  await tried.getByText("asks a person").waitFor();
+  await picture(page, "policy-check");
+  await axe(page, "policy-check");
+  await tried.getByLabel("Tool").fill("no_such_tool");
+  await tried.getByRole("button", { name: "Check" }).click();
+  await tried.getByText("No tool of the daemon is called so.").waitFor();
   await page.getByRole("link", { name: "New session" }).click();
   await say(page, "form please");
   await page.locator("section.question").waitFor();

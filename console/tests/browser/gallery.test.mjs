@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import "./still.mjs";
-import { axe, browser, opened, picture } from "./people.mjs";
+import { axe, browser, opened, picture, settled } from "./people.mjs";
 import { obstacle, openGallery } from "./golden.mjs";
 import { prepare } from "./moment.mjs";
 import { scenes } from "./scenes.mjs";
@@ -15,6 +15,7 @@ after(async () => gallery?.close());
 
 /** What somebody sees who is there: in both themes, as its golden picture, and for axe. */
 async function look(page, scene, width, language, wrong) {
+  if ((await page.locator("section.ask").count()) > 0) await settled(page); // its buttons look otherwise until a press counts
   await page.mouse.move(300, 2); // away from what would look hovered
   for (const theme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme: theme });

@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...memory.memories import indexed, word_query, words_of
-from ..lists import WordSearch
-from .lists import Condition, joined, names, visible
+from ..lists import SessionFilter, WordSearch
+from .lists import Condition, joined, names, session_conditions
 
 if TYPE_CHECKING:
     from .connection import SqlConnection
@@ -98,13 +98,17 @@ def find_matches(
     if not words:
         return []
     query = " AND ".join(map(word_query, words))
-    matching: list[Condition] = [
-        ("message_words match ?", (query,)),
-        ("s.deleted_at_ms is null", ()),
-    ]
+    listed = SessionFilter(
+        agent=search.agent,
+        kind=search.kind,
+        workspace=search.workspace,
+        include_children=search.include_children,
+        within=search.within,
+    )
+    matching: list[Condition] = [("message_words match ?", (query,)), *session_conditions(listed)]
     if search.session_id is not None:
         matching.append(("s.session_id = ?", (search.session_id,)))
-    where, values = joined([*matching, *visible(search.within)])
+    where, values = joined(matching)
     ranked = rows(_RANKED.format(where), (*values, MAX_MATCHES))
     matches = Counter(session for _, session, _ in ranked)
     wanted: list[tuple[int, int]]

@@ -265,13 +265,30 @@ class Client(ClientPrompts, ToolRequests):
         return await self.request("session/list", params, SessionPage)
 
     async def search(
-        self, query: str, *, session_id: str | None = None, limit: int = 20
+        self,
+        query: str,
+        *,
+        session_id: str | None = None,
+        agent: str | None = None,
+        kind: SessionKind | None = None,
+        workspace: str | None = None,
+        include_children: bool = True,
+        limit: int = 20,
     ) -> Sequence[Hit]:
         """Return sessions with a message that has all these words, with the surrounding text.
 
-        In the session `session_id` every message with the words is a hit, the latest first.
+        In the session `session_id` every message with the words is a hit, the latest first. Which sessions are
+        looked through is said as to `sessions`.
         """
-        wanted = wire.FindWords(query=query, session_id=session_id, limit=limit)
+        wanted = wire.FindWords(
+            query=query,
+            session_id=session_id,
+            agent=agent,
+            kind=kind,
+            workspace=workspace,
+            include_children=include_children,
+            limit=limit,
+        )
         return (await self.request("session/search", wanted, wire.Hits)).hits
 
     async def rename(self, session_id: str, title: str) -> None:

@@ -3,6 +3,21 @@ import { inBoth } from "../../store/settings";
 
 export const its = inBoth(
   {
+    check: {
+      lead: "What the policy would say of a call of this session. Nothing runs.",
+      session: "Session",
+      tool: "Tool",
+      arguments: "Arguments (JSON)",
+      unknown: "No tool of the daemon is called so.",
+      run: "Check",
+      verdict: "Answer",
+      verdicts: { allow: "runs without a question", ask: "asks a person", deny: "is denied" },
+      reason: "Why",
+      rule: "Rule",
+      tier: "Tier",
+      agent: "Agent",
+      noSession: "There is no session yet that could make a call.",
+    },
     lead: "What agents can do here. Which of them an agent has, its own page says.",
     parts: { list: "Tools", history: "History of calls" },
     show: "Show",
@@ -36,6 +51,21 @@ export const its = inBoth(
     result: "Result",
   },
   {
+    check: {
+      lead: "策略会如何判断此会话的一次调用。不会运行任何东西。",
+      session: "会话",
+      tool: "工具",
+      arguments: "参数 (JSON)",
+      unknown: "守护进程没有这个名称的工具。",
+      run: "检查",
+      verdict: "结果",
+      verdicts: { allow: "无需询问即运行", ask: "询问人", deny: "拒绝" },
+      reason: "原因",
+      rule: "规则",
+      tier: "级别",
+      agent: "智能体",
+      noSession: "还没有可以发起调用的会话。",
+    },
     lead: "代理在此能做的事。每个代理拥有哪些工具，见其页面。",
     parts: { list: "工具", history: "调用历史" },
     show: "显示",
