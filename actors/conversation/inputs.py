@@ -82,7 +82,10 @@ def accepted(
     """
     widens, options = message.widens, message.options
     if given is not None:
-        kept = TurnOptions(policy=given.policy, tools=given.tools)
+        is_laxer = agent is None or given.widens(agent)
+        # Without the right to it on record, a laxer preset would stand in the way of what the command gives here.
+        policy = None if widens == "" and is_laxer else given.policy
+        kept = TurnOptions(policy=policy, tools=given.tools)
         options = None if (merged := (options or _NONE).over(kept)) == _NONE else merged
     if widens is None:
         steers = message.mode is InputMode.STEER

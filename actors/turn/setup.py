@@ -180,6 +180,8 @@ def setup_turn(
             options = lasting
         else:
             is_later = goes_on or options.began_under is not None
+            # On record without the right to a laxer preset, which the command gives here.
+            is_later = is_later or options.options.policy == given.policy
             options = lasting.over(options) if is_later else options.over(lasting)
     wanted = _NO_OPTIONS if options is None else options.options
     if options is not None:
