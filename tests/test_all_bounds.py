@@ -548,7 +548,7 @@ ALONE: dict[str, str] = {
         tools/mcp/tool: MAX_CODE MAX_URI_CHARS
         tools/mcp/connection: MAX_FOLLOWED MAX_RESOURCES
         tools/mcp/servers: MAX_VALUE MAX_VALUES
-        tools/mcp/tool: MAX_CODE MAX_PROGRESS_CHARS
+        tools/mcp/tool: MAX_PROGRESS_CHARS
         tools/client_tool: MAX_EARLY
         tools/plugins: MAX_PLUGIN_TOOLS
         tools/processes/function_process: MAX_LINE_BYTES MAX_LOG_BYTES
