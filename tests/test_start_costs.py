@@ -31,21 +31,22 @@ class Bound(NamedTuple):
 
 
 FIRST = {
-    ("memory", "plain"): Bound(261, 0),
-    ("memory", "general"): Bound(287, 2),
-    ("disk", "plain"): Bound(275, 0),
-    ("disk", "general"): Bound(298, 2),
+    ("memory", "plain"): Bound(262, 0),
+    ("memory", "general"): Bound(288, 2),
+    ("disk", "plain"): Bound(276, 0),
+    ("disk", "general"): Bound(299, 2),
 }
 """Of a first start, by store and agent: only the general one has tools that need the sandbox. A store knows its health,
-and one on disk compares what it has with a note of what was acknowledged (`store.health`). Its threads are a module of their
-own (`store.threaded`), since another database is read and written by such too. A sandbox looks for mounts
-in its workspace. When a session that could not go on tries again is a module of its own (`session.later_try`). What no session
+and one on disk compares what it has with a note of what was acknowledged (`store.health`). Its threads are a module of
+their own (`store.threaded`), since another database is read and written by such too. A sandbox looks for mounts in its
+workspace. When a session that could not go on tries again is a module of its own (`session.later_try`). What no session
 may work in is one, too (`workspace.roots`): each session is judged by it, as those of a daemon are. So are the keys and
-slots of calls (`calls.permits`), what a runtime says about tools (`embedding.tools`), and the place that holds the
-configuration in force (`config.in_force`): all that reads settings looks there. Settings know what a hook and a
-schedule are (`runtime.hooks`, `runtime.schedules`), and a server of `[mcp]` (`config.mcp`, two modules); when one fires,
-and what speaks to servers, is imported where there is one."""
-LATER = Bound(275, 0)
+slots of calls (`calls.permits`), the turns that ask no model (`turn.without_answer`: each turn looks whether it is
+one), what a runtime says about tools (`embedding.tools`), and the place that holds the configuration in force
+(`config.in_force`): all that reads settings looks there. Settings know what a hook and a schedule are (`runtime.hooks`,
+`runtime.schedules`), and a server of `[mcp]` (`config.mcp`, two modules); when one fires, and what speaks to servers,
+is imported where there is one."""
+LATER = Bound(276, 0)
 """Of each later start on the same folder, where the sandbox's test is on record."""
 PACKAGES = {
     *("apsw", "attr", "attrs", "callboard", "idna", "msgspec", "outcome", "platformdirs"),

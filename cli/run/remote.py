@@ -477,7 +477,7 @@ class RemoteTurn:
 
         async def ask() -> None:
             try:
-                with asking:  # ended below in any case
+                with asking:  # noqa: ASYNC912  it ends below in any case, and `send` asks the daemon
                     ticket = await send()
                     self.input_id = ticket.input_id
                     said.append(ticket)

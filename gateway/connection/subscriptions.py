@@ -34,7 +34,7 @@ class Subscriptions:
         credential: What it may know of.
         outbox: Where updates are put.
         nursery: Where subscriptions are brought up to date.
-        most: How many sessions it may hear.
+        most: How many sessions it may hear; without, as many as a client.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class Subscriptions:
         credential: Credential,
         outbox: Outbox,
         nursery: trio.Nursery,
-        most: int = MAX_SUBSCRIPTIONS,
+        most: int | None = None,
     ) -> None:
-        self._most = most
+        self._most = MAX_SUBSCRIPTIONS if most is None else most
         self._daemon = daemon
         self._credential = credential
         self._outbox = outbox
