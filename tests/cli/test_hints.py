@@ -130,7 +130,7 @@ async def test_of_old_failures_the_last_alone_is_offered_again(command: Command)
         for _ in range(2):
             await command("run", "-c", "Go on.")
         await command("session", "rename", "last", "Something")
-        async with chatting(command, "-c") as terminal:
+        async with command.at_terminal("chat", "-c") as terminal:
             await terminal.expect("/retry runs it again.")
             assert terminal.seen.count("/retry runs it again.") == 1
             assert terminal.seen.count("failed") >= 2

@@ -175,7 +175,8 @@ async def test_what_may_take_long_has_more_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_long_methods_are_those_that_hold_up_nobody_behind_them() -> None:
-    assert {method.name for method in all_methods() if method.is_slow} == client_link.LONG_METHODS
+    slow = {method.name for method in all_methods() if method.is_slow}
+    assert slow | {"relay/request"} == client_link.LONG_METHODS  # which may carry any of them
 
 
 async def test_a_request_too_large_for_the_daemon_is_refused_here() -> None:
