@@ -119,16 +119,18 @@ async def run_warm(
     finally:
         for descriptor in theirs:
             os.close(descriptor)
-    read: dict[int, bytes] = {}
+    read: dict[int, list[bytes]] = {out: [], err: []}
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_type, to_type, stdin)
-            nursery.start_soon(_read, out, read)
-            nursery.start_soon(_read, err, read)
+            nursery.start_soon(_read, out, read[out])
+            nursery.start_soon(_read, err, read[err])
     except BaseException:
         process.kill()
+        said = b"".join(read[out] + read[err])  # a test that was too slow shows it
+        sys.stderr.write(f"{' '.join(tokens)} had said: {said!r}\n")
         raise
-    return await trio.to_thread.run_sync(process.wait), read[out], read[err]
+    return await trio.to_thread.run_sync(process.wait), b"".join(read[out]), b"".join(read[err])
 
 
 async def _type(descriptor: int, data: bytes) -> None:
@@ -137,9 +139,10 @@ async def _type(descriptor: int, data: bytes) -> None:
             await stream.send_all(data)
 
 
-async def _read(descriptor: int, read: dict[int, bytes]) -> None:
+async def _read(descriptor: int, read: list[bytes]) -> None:
     async with trio.lowlevel.FdStream(descriptor) as stream:
-        read[descriptor] = b"".join([chunk async for chunk in stream])
+        async for chunk in stream:
+            read.append(chunk)  # noqa: PERF401  what came until it is ended counts
 
 
 def warm_line() -> tuple[str, int]:
