@@ -477,7 +477,7 @@ class RemoteTurn:
 
         async def ask() -> None:
             try:
-                with asking:  # noqa: ASYNC912  it ends below in any case, and `send` asks the daemon
+                with asking:  # it ends below in any case
                     ticket = await send()
                     self.input_id = ticket.input_id
                     said.append(ticket)
@@ -490,7 +490,7 @@ class RemoteTurn:
         try:
             await sent.wait()
         except trio.Cancelled:
-            with trio.move_on_after(LEAVE_SECONDS, shield=True):
+            with trio.move_on_after(LEAVE_SECONDS, shield=True):  # noqa: ASYNC912  `cancel` may fail at once
                 try:
                     await self.cancel("the command left the turn")
                 except NetworkError as error:

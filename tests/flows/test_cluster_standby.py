@@ -114,7 +114,7 @@ async def test_what_clients_hold_beyond_the_record_of_a_standby_is_said(tmp_path
             session_id = (await a.runtime.create_session()).session_id
             async with connect(a.url, a.token) as client, connect(a.url, a.token) as other:
                 with trio.fail_after(WAIT_SECONDS):
-                    nursery.start_soon(hear, client, session_id, seqs, told)
+                    nursery.start_soon(hear, client, session_id, seqs, told)  # noqa: ASYNC111  it is ended first
                     assert await other.ask(session_id, "One?") == "By a."
                     await trio.to_thread.run_sync(standby.wait_caught_up)
                     await trio.to_thread.run_sync(standby.fall_behind)
