@@ -343,10 +343,13 @@ async def test_a_laxer_policy_of_a_command_is_that_of_its_own_inputs(
                 case _:
                     await other.prompt(session_id, "Write.")
                     await session.cancel()
+            asked: ApprovalAsked | None = None
             async for event in events:
                 assert not isinstance(event, CallFinished)
                 if isinstance(event, ApprovalAsked):
-                    break  # and it waits for people: only the command has none
+                    asked = event  # and it waits for people: only the command has none
+                    break
+        assert asked is not None
         assert not written.exists()
-        await other.answer(event.approval_id, callboard.ApprovalAnswer(decision="allow"))
+        await other.answer(asked.approval_id, callboard.ApprovalAnswer(decision="allow"))
         await until(written.exists)

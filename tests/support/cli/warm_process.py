@@ -142,7 +142,7 @@ async def _type(descriptor: int, data: bytes) -> None:
 async def _read(descriptor: int, read: list[bytes]) -> None:
     async with trio.lowlevel.FdStream(descriptor) as stream:
         async for chunk in stream:
-            read.append(chunk)  # ruff: ignore[manual-list-comprehension]  what came until it is ended counts
+            read.append(bytes(chunk))  # ruff: ignore[manual-list-comprehension]  what came until it is ended counts
 
 
 def warm_line() -> tuple[str, int]:
