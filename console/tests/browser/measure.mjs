@@ -194,7 +194,7 @@ const rows = {
     const { context, page, client, cpu } = await opened(`${origin}/`);
     await page.locator(".sessions li").first().waitFor();
     for (;;) {
-      const more = page.getByRole("button", { name: /^More/ });
+      const more = page.getByRole("button", { name: "More sessions" });
       if (!(await more.isVisible())) break;
       await more.click();
       await page.waitForTimeout(400);
