@@ -177,8 +177,15 @@ class Peer:
 
         try:
             wanted = Subscribe(session_id=session_id)
-            await self._link.request_first("session/subscribe", wanted, Subscribed)
-            return await followed.begin(), leave
+            told = await self._link.request_first("session/subscribe", wanted, Subscribed)
+            start = await followed.begin()
+            if start.head_seq < told.seq:
+                # The owner's record was ahead of its feed, which tells nobody what lies between.
+                followed.fail()
+                raise NetworkError(
+                    f"{session_id} moved while it was followed; it is followed again"
+                )
+            return start, leave
         except BaseException:
             leave()
             raise

@@ -20,6 +20,7 @@ from callboard.client.client import Client, connect
 from callboard.config.keys.tokens import Credentials
 from callboard.gateway.connection.caller import Caller
 from callboard.gateway.methods.all import all_methods
+from callboard.gateway.relays import accepted as accepted_module
 from callboard.gateway.relays import relays as relays_module
 from callboard.gateway.relays.accepted import NodeConnection
 from callboard.providers.testing.script import events_of, reply
@@ -35,7 +36,7 @@ from callboard.runtime.events import InputAccepted, Stored, TurnEnded
 from callboard.runtime.redaction import Secret
 from callboard.runtime.wire.daemon import Changes
 from callboard.runtime.wire.fields import Role
-from callboard.runtime.wire.sessions import Prompt, Ticket
+from callboard.runtime.wire.sessions import Prompt, Subscribe, Subscribed, Ticket
 from support.cluster.served_node import node_of, open_served, relays_of
 from support.gateway.daemon_scene import Daemon, RawClient, View
 from support.gateway.door_scene import request
@@ -113,6 +114,36 @@ async def test_a_session_is_used_at_a_node_that_does_not_own_it(url: str, tmp_pa
         assert [each.seq for each in heard] == list(range(1, len(heard) + 1))
         assert node_of(b).owns(session)
         assert not node_of(a).owns(session)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_the_owner_has_on_record_and_has_not_told_yet_is_not_missed(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, asked = list[Stored](), list[Subscribe]()
+    real, last = accepted_module.subscribe_session, 5
+
+    async def ahead(caller: Caller, params: Subscribe) -> Subscribed:
+        """The first time the record is ahead of the feed by a whole turn, which the feed then tells nobody."""
+        asked.append(params)
+        if len(asked) > 1:
+            return await real(caller, params)
+        caller.afterwards(caller.subscriptions.subscribe(params.session_id, last))
+        return Subscribed(last)
+
+    monkeypatch.setattr(accepted_module, "subscribe_session", ahead)
+    async with (
+        two_nodes(url, tmp_path) as (a, b),
+        connect(a.url, a.token) as at_a,
+        connect(b.url, b.token) as at_b,
+        trio.open_nursery() as nursery,
+    ):
+        session = (await at_b.create_session()).session_id
+        nursery.start_soon(hear, at_a, session, heard)
+        await until(lambda: asked)
+        await at_a.prompt(session, "One?")
+        await until(lambda: ended(heard) == 1)
+        assert [each.seq for each in heard] == list(range(1, last + 1))
         nursery.cancel_scope.cancel()
 
 
