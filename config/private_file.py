@@ -76,25 +76,35 @@ def write_private(path: Path, data: bytes, *, replace: bool) -> None:
         FileExistsError: It exists, and `replace` is false.
         StorageError: It can't be written.
     """
-    temporary = temporary_for(path)
     try:
-        try:
-            descriptor = write_new(temporary, data)
-            try:
-                os.fsync(descriptor)
-                if replace:
-                    temporary.replace(path)
-                else:
-                    os.link(temporary, path)
-            finally:
-                os.close(descriptor)
-        finally:
-            temporary.unlink(missing_ok=True)
+        while not _written(temporary_for(path), path, data, replace=replace):
+            logger.info("%s is written once more: its temporary file was swept", path)
         sync_path(path.parent)
     except FileExistsError:
         raise
     except OSError as error:
         raise _error(path, error, "written") from error
+
+
+def _written(temporary: Path, path: Path, data: bytes, *, replace: bool) -> bool:
+    """Write a file; return `False` if another writer swept the temporary one, as may be before it is held."""
+    try:
+        descriptor = write_new(temporary, data)
+        try:
+            os.fsync(descriptor)
+            if replace:
+                temporary.replace(path)
+            else:
+                os.link(temporary, path)
+        except FileNotFoundError:
+            if os.fstat(descriptor).st_nlink:
+                raise
+            return False
+        finally:
+            os.close(descriptor)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
 
 
 def temporary_for(path: Path) -> Path:

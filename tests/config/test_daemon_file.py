@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from callboard.config import private_file
 from callboard.config.daemon_file import DaemonFile, RunningDaemon, find_daemon
 from callboard.config.keys.tokens import Role, is_token_of, local_credential
-from callboard.config.private_file import write_private
+from callboard.config.private_file import write_new, write_private
 from callboard.runtime.disk.private_folder import hold
 from callboard.runtime.errors import StorageError
 from callboard.runtime.redaction import Secret
@@ -88,3 +89,22 @@ def test_what_killed_processes_left_of_private_files_is_removed_by_the_next(tmp_
     write_private(tmp_path / "other", b"x", replace=True)
     assert not writing.exists(), "the control: its writer is gone"
     assert kept[1].exists()
+
+
+def test_a_file_whose_temporary_one_was_swept_before_it_was_held_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[Path]()
+
+    def swept_at_first(path: Path, data: bytes) -> int:
+        made.append(path)
+        descriptor = write_new(path, data)
+        if len(made) == 1:
+            path.unlink()
+        return descriptor
+
+    monkeypatch.setattr(private_file, "write_new", swept_at_first)
+    write_private(tmp_path / "kept", b"all", replace=True)
+    assert (tmp_path / "kept").read_bytes() == b"all"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert len(made) == 2
