@@ -1,9 +1,11 @@
 import { defineConfig } from "vite";
+import { lean } from "./scripts/lean.ts";
 
 // Names have a hash of the content, so that browsers keep them for ever; nothing is inlined, as the policy of the page forbids it.
 export default defineConfig({
   base: "/console/",
   publicDir: "public",
+  plugins: [lean],
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     outDir: "dist",

@@ -1,3 +1,11 @@
+// The libraries and the texts first, and those beside each other: so all packs 1 kB smaller.
+import "preact/hooks";
+import "@preact/signals";
+import "marked";
+import "dompurify";
+import "./words/en";
+import "./words/zh";
+import "./words/screens/chat";
 import { render } from "preact";
 import "./look/tokens.css";
 import "./look/base.css";

@@ -1,5 +1,5 @@
 // A Markdown text as finished blocks and an open tail: while an answer streams, only the tail is read again.
-import { marked } from "marked";
+import { Lexer } from "marked";
 
 export interface Block {
   raw: string;
@@ -46,7 +46,7 @@ export function blocksOf(text: string): Block[] {
 }
 
 function lexed(text: string): Block[] {
-  return marked.lexer(text).map((token) => ({
+  return Lexer.lex(text).map((token) => ({
     raw: token.raw,
     language: token.type === "code" ? ((token as { lang?: string }).lang ?? "").split(/\s/)[0]!.toLowerCase() : null,
     code: token.type === "code" ? String((token as { text?: string }).text ?? "") : "",

@@ -1,6 +1,6 @@
 // Markdown of models: marked, then DOMPurify, then DOM nodes; no text ever becomes markup by itself.
 import DOMPurify from "dompurify";
-import { marked } from "marked";
+import { Lexer, Parser } from "marked";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { memo } from "./memo";
 import { toast } from "../store/app";
@@ -26,7 +26,7 @@ const CLEAN = {
 function fragmentOf(raw: string): DocumentFragment {
   let html: string;
   try {
-    html = marked.parse(shown(raw), { async: false, gfm: true });
+    html = Parser.parse(Lexer.lex(shown(raw)));
   } catch {
     // It nests deeper than the reader can follow: then it is shown as it is.
     const plain = new DocumentFragment();

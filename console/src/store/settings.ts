@@ -32,15 +32,21 @@ export const theme = signal<Theme>(
   chosen === "light" || chosen === "dark" || chosen === "contrast" ? chosen : "system",
 );
 export const density = signal<Density>(stored("density") === "compact" ? "compact" : "comfortable");
+/** The Chinese texts with their names. Those are the same as of the English ones, and the build leaves them out (scripts/lean.ts). */
+export function named<T>(english: T, chinese: T): T {
+  if (!Array.isArray(chinese) || Array.isArray(english)) return chinese;
+  return Object.fromEntries(Object.entries(english as object).map(([name, each], at) => [name, named(each, chinese[at])])) as T;
+}
+
 /** The texts of one screen, which are loaded with it: what the one language has, the other must have. */
 export function inBoth<T>(english: T, chinese: NoInfer<T>): ReadonlySignal<T> {
-  return computed(() => (language.value === "zh" ? chinese : english));
+  return computed(() => (language.value === "zh" ? named<T>(english, chinese) : english));
 }
 /** Whether answers are read aloud by screen readers as they come. */
 export const announces = signal(stored("aloud") !== "no");
 /** Whether a tab may keep the end of the open session until it is closed. */
 export const keepsContent = signal(stored("keep") !== "no");
-export const words = computed<Words>(() => (language.value === "zh" ? zh : en));
+export const words = inBoth<Words>(en, zh);
 
 const locale = computed(() => (language.value === "zh" ? "zh-CN" : "en-GB"));
 /** A number, and a moment, as the language writes them. */
