@@ -138,6 +138,7 @@ ALONE: dict[str, str] = {
         gateway/connection/subscriptions: MAX_SUBSCRIPTIONS
         gateway/door/rate_limits: MAX_REMEMBERED
         gateway/mcp/tools: MAX_OWN_SESSIONS
+        client/address: MAX_LEARNED_NODES
         gateway/relays/relays: MAX_PLACES
         gateway/shared/idempotency: MAX_ANSWERS
         gateway/shared/log_end: MAX_RECORDS

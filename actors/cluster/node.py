@@ -77,6 +77,7 @@ class ClusterNode:
     Attributes:
         take_over: Recovers sessions that this node has claimed, as after a crash, and notes them by `own`.
         tokens_changed: Set when another node may have changed the tokens; who acts on it puts a new one there.
+        members_changed: Set when nodes have come, gone or changed; who acts on it puts a new one there.
         reload_grants: Reads what people allowed to be remembered, once another node may have changed that.
         lost: Called when the lease ends without word from the database: what acts must stop.
         away_since: The wall clock's time in seconds since when the database does not answer; `None` while it does.
@@ -103,6 +104,7 @@ class ClusterNode:
         self._fence = NodeFence(lambda: self.life, self._owned.add, self._owned.discard, beats.sql)
         self._changed = trio.Event()
         self._grants_changed = trio.Event()
+        self._known = self.members
         self._store: Store | None = None
         self._beats = Registry(beats)
         self._record_changed = trio.Event()
@@ -115,6 +117,7 @@ class ClusterNode:
         self.node_id = joining.node_id
         self.take_over: Callable[[Sequence[str]], Awaitable[None]] = _nobody
         self.tokens_changed = trio.Event()
+        self.members_changed = trio.Event()
         self.reload_grants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.lost: Callable[[], None] = _nothing
         self.away_since: float | None = None
@@ -387,6 +390,9 @@ class ClusterNode:
             self.is_draining.set()
         if self._claims.are_due(self.members):
             self._changed.set()
+        if self.members is not self._known:
+            self._known = self.members
+            self.members_changed.set()
 
     async def _watch_lease(self) -> None:
         """Say when the lease has run out, each time that it does."""

@@ -23,17 +23,29 @@ import psycopg
 PROCESS = Path(__file__).parents[2] / "tests" / "support" / "cluster" / "node_process.py"
 SESSIONS, INPUTS = 4, 120
 PATIENCE_SECONDS = 20.0
+POLL_SECONDS = 0.01
 MAX_STARTS = 5
 
-BUSY = (
-    "select o.session_id, s.head_seq from owners o join sessions s using (session_id)"
-    " join nodes n on n.node_id = o.node_id and n.term = o.term where o.node_id = %s"
-    " and exists (select 1 from inputs i where i.session = s.id)"
+LEFT = (
+    "select o.session_id, array_agg(i.input_id) from owners o join sessions s using (session_id)"
+    " join inputs i on i.session = s.id and i.turn_id is null where o.node_id = %s and o.term = %s group by 1"
 )
+"""Sessions of a life with prompts that no turn has begun: another node owes each of them one. A prompt whose turn the kill
+cut off gets none, since the turn ends as interrupted."""
+TERM = "select term from nodes where node_id = %s"
+IS_FENCED = "select 1 from nodes where node_id = %s and (term > %s or state = 'fenced')"
 FIRST = (
     "select s.session_id, min(t.started_at_ms) from turns t join sessions s on s.id = t.session"
-    " join owners o using (session_id) where s.session_id = any(%s) and o.node_id <> %s"
+    " join owners o using (session_id) where s.session_id = any(%s) and (o.node_id <> %s or o.term <> %s)"
     " and t.started_at_ms > %s group by 1"
+)
+WHY = (
+    "select s.session_id, o.node_id, o.term, n.state, n.term, s.head_seq,"
+    " (select count(*) from inputs i where i.session = s.id and i.turn_id is null),"
+    " (select count(*) from turns t where t.session = s.id and t.ended_at_ms is null),"
+    " (select max(t.started_at_ms) from turns t where t.session = s.id)"
+    " from sessions s join owners o using (session_id) join nodes n on n.node_id = o.node_id"
+    " where s.session_id = any(%s)"
 )
 
 
@@ -51,6 +63,12 @@ def start(url: str, node: str, folder: str, sessions: int) -> subprocess.Popen[s
     raise AssertionError(f"{node} did not start: {log.name}")
 
 
+def spread(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    p99 = ordered[min(int(len(ordered) * 0.99), len(ordered) - 1)]
+    return f"p50 {ordered[len(ordered) // 2]:.2f} s, p99 {p99:.2f} s, longest {ordered[-1]:.2f} s"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -62,20 +80,30 @@ def main() -> None:
     folder = tempfile.mkdtemp(prefix="takeover")
     nodes = {node: start(given.url, node, folder, SESSIONS) for node in "abc"}
     took: list[float] = []
+    fences: list[float] = []
+    behind: list[float] = []
     left_over = fenced = 0
     connection = psycopg.connect(given.url, autocommit=True)
     for number in range(given.kills):
         victim = "abc"[number % 3]
         time.sleep(1.0)
-        left = {name for name, _ in connection.execute(BUSY, (victim,)).fetchall()}
+        ((term,),) = connection.execute(TERM, (victim,)).fetchall()
         os.kill(nodes[victim].pid, signal.SIGKILL if given.way == "kill" else signal.SIGSTOP)
         killed_ms = time.time() * 1000
+        left = dict(connection.execute(LEFT, (victim, term)).fetchall())
+        while not connection.execute(IS_FENCED, (victim, term)).fetchone():
+            time.sleep(POLL_SECONDS)
+        fenced_ms = time.time() * 1000
+        fences.append((fenced_ms - killed_ms) / 1000)
         while left and time.time() * 1000 < killed_ms + PATIENCE_SECONDS * 1000:
-            values = (list(left), victim, int(killed_ms) + 20)
+            values = (list(left), victim, term, int(killed_ms) + 20)
             for name, at_ms in connection.execute(FIRST, values).fetchall():
-                left.discard(name)
+                del left[name]
                 took.append((at_ms - killed_ms) / 1000)
+                behind.append((at_ms - fenced_ms) / 1000)
             time.sleep(0.1)
+        for row in connection.execute(WHY, (list(left),)).fetchall():
+            print(f"kill {number + 1} of {victim} {term} at {killed_ms:.0f}: {row}", flush=True)
         left_over += len(left)
         if (number + 1) % 20 == 0:
             print(
@@ -97,13 +125,16 @@ def main() -> None:
         "select count(*) from (select 1 from events group by session"
         " having count(*) <> max(seq) or min(seq) <> 1) found"
     ).fetchone()
-    took.sort()
     print(
         f"kills {given.kills}, takeovers {len(took)}, not within {PATIENCE_SECONDS:g} s: {left_over}"
     )
-    if took:
-        p99 = took[min(int(len(took) * 0.99), len(took) - 1)]
-        print(f"p50 {took[len(took) // 2]:.2f} s, p99 {p99:.2f} s, longest {took[-1]:.2f} s")
+    for what, seconds in (
+        ("kill to fence", fences),
+        ("fence to turn", behind),
+        ("kill to turn", took),
+    ):
+        if seconds:
+            print(f"{what}: {spread(seconds)}")
     print(
         f"effects {len(keys)}, doubled {len(keys) - len(set(keys))}, records with gaps {gaps and gaps[0]}"
     )

@@ -81,10 +81,8 @@ class SessionSubscriber(Subscriber):
             self.position = update.seq
 
     async def joined(self) -> None:
-        """Wait until the feed follows the session; raise the error if it never will."""
-        await self.feed.joined.wait()
-        if self.feed.failure is not None:
-            raise self.feed.failure
+        """Wait until the feed follows the session, and has seen what this subscriber has; raise the error if it never will."""
+        await self.feed.wait_seen(self.position)
 
     async def catch_up(self, store: StoreReader) -> None:
         """Take one step towards being live: a page of the record, or the snapshot after the last page.
@@ -112,7 +110,7 @@ class SessionSubscriber(Subscriber):
                     frame = update_frame(feed.session_id, stored)
                 self.outbox.add(frame)
                 self.position = stored.seq
-        elif feed.joined.is_set():
+        elif feed.joined.is_set() and feed.head_seq == self.position:
             feed.flush()  # the snapshot holds that text
             live = feed.live.snapshot()
             snapshot = Snapshot(
@@ -145,6 +143,7 @@ class SessionFeed:
         self.joined = trio.Event()
         self.failure: CallboardError | None = None
         self._directory = directory
+        self._moved: trio.Event | None = None
         self._follow = follow or self._follow_here
         self._forget: Callable[[], None] = _nothing
         self._subscribers: list[SessionSubscriber] = []
@@ -166,6 +165,27 @@ class SessionFeed:
         """Remove a subscriber. Idempotent."""
         if subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
+
+    async def wait_seen(self, seq: int) -> None:
+        """Wait until the feed has seen an event; raise the error if it never follows the session.
+
+        A commit is on record a moment before the feed hears of it. A subscriber whose position is of the record would get
+        a snapshot that is older than that, and not the events between.
+        """
+        while True:
+            await self.joined.wait()
+            if self.failure is not None:
+                raise self.failure
+            if self.head_seq >= seq:
+                return
+            self._moved = self._moved or trio.Event()
+            await self._moved.wait()
+
+    def _move(self, head_seq: int) -> None:
+        self.head_seq = head_seq
+        moved, self._moved = self._moved, None
+        if moved is not None:
+            moved.set()
 
     async def run(self) -> None:
         """Follow until cancelled, until the runtime ends, or until the session is purged."""
@@ -211,7 +231,7 @@ class SessionFeed:
 
     async def _join(self, subscription: Subscription) -> None:
         followed, self._forget = await self._follow(self.session_id, subscription)
-        self.head_seq = followed.head_seq
+        self._move(followed.head_seq)
         self.agent_changes += 1  # it may have changed while nobody followed
         self.live = LiveState(followed.under_way)
         self.joined.set()
@@ -236,6 +256,7 @@ class SessionFeed:
     def _fail(self, error: CallboardError) -> None:
         self._leave()
         self.failure = error
+        self._move(self.head_seq)
         self.joined.set()
 
     def _publish(self, update: Stored | LiveEvent) -> None:
@@ -243,7 +264,7 @@ class SessionFeed:
             if update.seq <= self.head_seq:
                 return
             self.flush()
-            self.head_seq = update.seq
+            self._move(update.seq)
             self.live.fold_stored(update.event)
             if isinstance(update.event, AgentSwitched):
                 self.agent_changes += 1

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 import trio
 
+from ...client.address import websocket_url
 from ...client.link import Link
 from ...client.reading import OtherForm, read_params, read_snapshot, read_update
 from ...runtime.cluster.nodes import Node, Term
@@ -34,6 +34,12 @@ MAX_RELAYED_REQUESTS = 1024
 MAX_WAITING_UPDATES = 4096
 """Updates of a session that wait for its feed, which waits for nobody: one that has more begins again from the record."""
 
+QUIET_SECONDS = 1.0
+"""Without a byte from a node; then it is pinged."""
+SILENT_SECONDS = 2.0
+"""The time for any byte to come after that: a node that is silent for longer than its lease, at 1.5 s, is not to be waited
+for. Together it is less than a request waits for an owner (`PATIENCE_SECONDS` of `relays`)."""
+
 
 class Unreachable(NetworkError):
     """There is no connection to a node, and nothing was sent to it."""
@@ -49,13 +55,6 @@ class TicketOffice(Protocol):
     def is_answer(self, ticket: Secret, proof: str) -> bool:
         """Whether a node that was shown a ticket has answered as only one of this cluster can."""
         ...
-
-
-def websocket_url(url: str, path: str) -> str:
-    """Return where a websocket of a node is, whose address is `http://…` or `https://…`."""
-    parts = urlsplit(url)
-    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-    return f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}{path}"
 
 
 class Peer:
@@ -80,6 +79,7 @@ class Peer:
         self._ticket = Secret("")
         self._link = Link(self._place, self)
         self._link.lost = self._lost
+        self._link.quiet_seconds, self._link.silent_seconds = QUIET_SECONDS, SILENT_SECONDS
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._numbers = count(1)

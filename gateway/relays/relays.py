@@ -81,7 +81,12 @@ class Relays:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                await trio.sleep_forever()
+                while True:
+                    changed = self._node.members_changed = trio.Event()
+                    for peer in list(self._peers.values()):
+                        if not self._node.is_up(peer.life):
+                            peer.close()  # who waits for its answer asks the next owner, or is told
+                    await changed.wait()
         finally:
             self._nursery = None
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 import callboard
+from callboard.client.address import MAX_LEARNED_NODES, NodeAddresses
 from callboard.client.client import Client, connect
 from callboard.config.keys.tokens import Credentials
 from callboard.config.sections import ClusterSettings
@@ -19,6 +20,8 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.errors import AuthError, NetworkError, ValidationError
 from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.wire.fields import Role
+from callboard.runtime.wire.hello import WireNode
+from support.cluster.served_node import node_of, open_served
 from support.gateway.daemon_scene import Daemon, open_daemon
 from support.gateway.kept_daemon import open_kept
 from support.postgres.databases import new_database
@@ -111,6 +114,71 @@ async def test_a_node_that_is_not_there_is_passed_over() -> None:
     with pytest.raises(NetworkError):
         async with connect(urls=[NOBODY, NOBODY], token="cb_any"):
             pass
+
+
+def nodes_of(*urls: str) -> list[WireNode]:
+    return [WireNode(f"n{number}", url) for number, url in enumerate(urls)]
+
+
+def test_nodes_that_a_node_tells_of_are_tried_behind_those_that_were_given() -> None:
+    places = NodeAddresses(["ws://a.example:1/ws", "ws://b.example:1/ws"], "t")
+    assert places()[0] == "ws://a.example:1/ws"
+    this = WireNode("a", "http://inside:1", is_this=True)
+    places.learn(
+        [this, *nodes_of("http://b.example:1", "https://c.example/x/", "ftp://d", "http://[")]
+    )
+    assert places.urls[2:] == ["wss://c.example/x/ws"]
+    assert [places()[0] for _ in range(3)] == [*places.urls[1:], places.urls[0]]
+    places.learn([this])
+    assert len(places.urls) == 2  # it is gone
+    assert places()[0] == "ws://b.example:1/ws"
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "is_tried"),
+    [
+        ("wss://a.example/ws", "http://b.example:1", False),
+        ("wss://a.example/ws", "https://b.example", True),
+        ("ws://a.example:1/ws", "http://b.example:1", True),
+        ("ws://a.example:1/ws", "http://127.0.0.1:1", False),
+        ("ws://a.example:1/ws", "http://localhost:1", False),
+        ("ws://a.example:1/ws", "http://[::1]:1", False),
+        ("ws://127.0.0.1:1/ws", "http://[::1]:1", True),
+        ("ws://127.0.0.1:1/ws", "http://b.example:1", True),
+    ],
+)
+def test_a_token_goes_to_no_place_that_is_worse_kept(
+    here: str, there: str, *, is_tried: bool
+) -> None:
+    places = NodeAddresses([here], "t")
+    places()
+    places.learn(nodes_of(there))
+    assert (len(places.urls) == 2) is is_tried
+
+
+def test_of_many_nodes_a_client_remembers_some() -> None:
+    places = NodeAddresses(["ws://a.example:1/ws"], "t")
+    places()
+    places.learn(nodes_of(*(f"http://n{number}.example:1" for number in range(1000))))
+    assert len(set(places.urls)) == 1 + MAX_LEARNED_NODES
+
+
+async def test_a_client_that_was_given_one_node_goes_on_with_another(
+    url: str, tmp_path: Path
+) -> None:
+    async with open_served(url, "b", tmp_path) as b, trio.open_nursery() as nursery:
+        stop, gone = trio.Event(), trio.Event()
+        a: Daemon = await nursery.start(serve_until, stop, gone, open_served(url, "a", tmp_path))
+        with trio.fail_after(WAIT_SECONDS):
+            await until(lambda: b.credentials.find(a.token) is not None)
+            await until(lambda: len(node_of(a).members.live) == 2)
+            async with connect(urls=[a.url], token=a.token) as client:
+                session = await client.create_session()
+                stop.set()
+                await gone.wait()
+                await client.prompt(session.session_id, "Still there?")
+                assert [n.node_id for n in client.welcome.nodes if n.is_this] == ["b"]
+        nursery.cancel_scope.cancel()
 
 
 async def ask_on(client: Client) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
+import random
 from collections.abc import Callable, Sequence
-from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ from ..runtime.errors import (
     ValidationError,
 )
 from ..runtime.redaction import Secret
+from ..runtime.wire.hello import WireNode
 
 EXAMPLE = "ws://127.0.0.1:8790/ws"
 MAX_PORT = 65535
@@ -47,6 +49,14 @@ class Address(msgspec.Struct, frozen=True):
     port: int
     path: str
     is_tls: bool
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it is this machine, whichever that is."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() in ("localhost", "ip6-localhost")
 
     @property
     def host_header(self) -> str:
@@ -93,6 +103,21 @@ def find_address(
     return daemon.url, Secret(token) if token else daemon.token
 
 
+CLIENT_PATH = "/ws"
+MAX_LEARNED_NODES = 16
+"""Nodes of which a client is told, and which it tries besides those that it was given: not the same ones as all others do."""
+
+
+def websocket_url(url: str, path: str) -> str:
+    """Return where a websocket of a node is, whose address is `http://…` or `https://…`; raise `ValidationError`."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise _wrong(f"the address of a node can't be read ({error})") from None
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    return f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}{path}"
+
+
 class NodeAddresses:
     """The addresses of a cluster's nodes, each look at the next, with a token that all of them know.
 
@@ -103,14 +128,41 @@ class NodeAddresses:
     def __init__(self, urls: Sequence[str], token: str) -> None:
         if isinstance(urls, str) or not urls:
             raise _wrong("urls is to be a list of the nodes' URLs")
-        for url in urls:
-            read_address(url)
+        self._given = [read_address(url).url for url in urls]
+        self._learned: list[str] = []
         self._token = Secret(token)
-        self._next = cycle(urls)
+        self._latest = ""
+
+    @property
+    def urls(self) -> list[str]:
+        """The given ones, and behind them those that a node has told."""
+        return [*self._given, *self._learned]
 
     def __call__(self) -> tuple[str, Secret]:
         """Return the next one."""
-        return next(self._next), self._token
+        urls = self.urls
+        at = urls.index(self._latest) + 1 if self._latest in urls else 0
+        self._latest = urls[at % len(urls)]
+        return self._latest, self._token
+
+    def learn(self, nodes: Sequence[WireNode]) -> None:
+        """Take over what the node that was just reached tells of the others: where there may be one if no given one is.
+
+        The token goes to no place that is worse kept than where it went before: not from TLS to a plain connection, and
+        not from another machine to a port of this one, which is what a node says of itself that has no other address.
+        """
+        here = read_address(self._latest)
+        found: list[str] = []
+        for node in nodes:
+            try:
+                other = read_address(websocket_url(node.url, CLIENT_PATH))
+            except ValidationError:
+                continue
+            is_worse = here.is_tls and not other.is_tls
+            is_worse = is_worse or (other.is_loopback and not here.is_loopback)
+            if not (node.is_this or is_worse or other.url in self._given):
+                found.append(other.url)
+        self._learned = random.sample(found, min(len(found), MAX_LEARNED_NODES))
 
 
 async def wait_own(data: Path, seconds: float) -> None:

@@ -499,8 +499,8 @@ async def connect(
         url: The URL of its websocket, as `callboard serve` prints it. By default that of the daemon
             on this user's data folder, which then needs no token: wherever that is after a restart.
         token: A credential, as `callboard serve` or `callboard token create` prints it.
-        urls: Instead of a URL, those of the nodes of a cluster: the client is connected to one, and goes on with
-            the next when that one is gone.
+        urls: Instead of a URL, those of nodes of a cluster: the client is connected to one, and goes on with
+            the next when that one is gone; with others that it was told of, when none of these is there.
 
     Raises:
         ValidationError: The URL can't be that of a daemon, or there are both.
@@ -526,8 +526,7 @@ async def connect(
         elif url is not None:
             raise ValidationError("connect takes a url, or the urls of nodes, and not both")
         else:
-            client = Client(NodeAddresses(urls, token))
-            link_of(client).nodes = len(urls)
+            client = _client_of_nodes(NodeAddresses(urls, token))
     async with _connected(client):
         yield client
 
@@ -551,6 +550,19 @@ async def connect_here(
     link_of(client).first_seconds = first_seconds
     async with _connected(client):
         yield client
+
+
+def _client_of_nodes(addresses: NodeAddresses) -> Client:
+    client = Client(addresses)
+    link = link_of(client)
+    link.nodes = len(addresses.urls)
+
+    def learn(welcome: Welcome) -> None:
+        addresses.learn(welcome.nodes)
+        link.nodes = len(addresses.urls)
+
+    link.welcomed = learn
+    return client
 
 
 def link_of(client: Client) -> Link:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -35,50 +34,12 @@ from .address import (
     refusal,
 )
 from .reading import read_params, read_result
-from .stream import WatchedStream, open_stream
+from .stream import WatchedStream, open_stream, wait_silent
 
 QUIET_SECONDS = 15.0
 """Without a byte; then the client pings. A daemon pings about as often by itself."""
 SILENT_SECONDS = 10.0
 """The time for any byte to come after that ping."""
-LOOKS = 4
-"""How often the client looks in that time: a suspended process is late for one look, not for all."""
-
-
-async def wait_silent(socket: trio_websocket.WebSocketConnection, stream: WatchedStream) -> None:
-    """Return when nothing has come over the connection for a while, not even a pong."""
-    async with trio.open_nursery() as nursery:
-        answered = trio.Event()
-        answered.set()
-        is_silent = False
-        while not is_silent:
-            if trio.current_time() < (until := stream.heard_at + QUIET_SECONDS):
-                await trio.sleep_until(until)
-                continue
-            if answered.is_set():
-                answered = trio.Event()
-                nursery.start_soon(_ping, socket, answered, name="client ping")
-            is_silent = not await _hears(stream)
-        nursery.cancel_scope.cancel(reason="the connection is silent")
-
-
-async def _hears(stream: WatchedStream) -> bool:
-    """Return whether any bytes come within `SILENT_SECONDS`."""
-    heard_at = stream.heard_at
-    for _ in range(LOOKS):
-        await trio.sleep(SILENT_SECONDS / LOOKS)
-        if stream.heard_at > heard_at:
-            return True
-    return False
-
-
-async def _ping(socket: trio_websocket.WebSocketConnection, answered: trio.Event) -> None:
-    # The reader of the connection notices its end, too.
-    with suppress(trio_websocket.ConnectionClosed, LocalProtocolError):
-        await socket.ping()
-    answered.set()
-
-
 CALLED_OFF_SECONDS = 2.0
 """The time to send the rest of a frame whose sender was cancelled."""
 
@@ -231,8 +192,10 @@ class Link:
         url: The URL as messages show it.
         welcome: The daemon's answer to the latest hello.
         first_seconds: How long the first connection is tried for.
+        quiet_seconds, silent_seconds: After how long without a byte it pings, and how long any byte then has to come.
         nodes: How many places there are to look at, one after the other: all are tried before it is the end.
         lost: Called whenever a connection, or an attempt to make one, has ended; never waits.
+        welcomed: Called with the answer to each hello, ahead of all else; never waits.
         prepare: Called with each later connection, ahead of all requests that wait for one; asks with
             `request_first`. Its `CallboardError` ends the link.
 
@@ -247,6 +210,7 @@ class Link:
         self._last_pause = OWN_PAUSE_SECONDS if is_own else LAST_PAUSE_SECONDS
         self.first_seconds = OWN_SECONDS if is_own else 0.0
         self.nodes = 1
+        self.quiet_seconds, self.silent_seconds = QUIET_SECONDS, SILENT_SECONDS
         self._found = place()
         self._take_place()
         self._listener = listener
@@ -260,6 +224,7 @@ class Link:
         self._failure: CallboardError | None = None
         self.welcome: Welcome | None = None
         self.lost: Callable[[], None] = lambda: None
+        self.welcomed: Callable[[Welcome], None] = lambda _: None
         self.prepare: Callable[[], Awaitable[None]] | None = None
 
     def _take_place(self) -> None:
@@ -473,6 +438,7 @@ class Link:
                 max_message_size=MAX_MESSAGE_BYTES,
             )
             self.welcome = await self._hello(self._socket)
+            self.welcomed(self.welcome)
         except trio_websocket.ConnectionClosed as error:
             return farewell(self.url, error)
         except CallboardError as error:
@@ -501,7 +467,7 @@ class Link:
 
     async def _cut_when_silent(self, stream: WatchedStream) -> None:
         assert self._socket is not None
-        await wait_silent(self._socket, stream)
+        await wait_silent(self._socket, stream, self.quiet_seconds, self.silent_seconds)
         self._connection.cancel(reason="the connection is silent")
 
     def _take(self, message: str | bytes) -> None:

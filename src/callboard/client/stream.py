@@ -1,4 +1,4 @@
-"""The bytes below a client's websocket: TCP or TLS, when they came last, and a word when they end."""
+"""The bytes below a client's websocket: TCP or TLS, when they came last, whether it is silent, and a word when they end."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import math
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 
 import trio
+import trio_websocket
+from wsproto.utilities import LocalProtocolError
 
 from ..runtime.errors import NetworkError
 from .address import Address
@@ -121,3 +124,46 @@ async def open_stream(address: Address) -> trio.abc.Stream:
         await trio.aclose_forcefully(secured)
         raise
     return secured
+
+
+LOOKS = 4
+"""How often the client looks in that time: a suspended process is late for one look, not for all."""
+
+
+async def wait_silent(
+    socket: trio_websocket.WebSocketConnection,
+    stream: WatchedStream,
+    quiet_seconds: float,
+    silent_seconds: float,
+) -> None:
+    """Return when nothing has come over the connection for a while, not even a pong."""
+    async with trio.open_nursery() as nursery:
+        answered = trio.Event()
+        answered.set()
+        is_silent = False
+        while not is_silent:
+            if trio.current_time() < (until := stream.heard_at + quiet_seconds):
+                await trio.sleep_until(until)
+                continue
+            if answered.is_set():
+                answered = trio.Event()
+                nursery.start_soon(_ping, socket, answered, name="client ping")
+            is_silent = not await _hears(stream, silent_seconds)
+        nursery.cancel_scope.cancel(reason="the connection is silent")
+
+
+async def _hears(stream: WatchedStream, silent_seconds: float) -> bool:
+    """Return whether any bytes come within this time."""
+    heard_at = stream.heard_at
+    for _ in range(LOOKS):
+        await trio.sleep(silent_seconds / LOOKS)
+        if stream.heard_at > heard_at:
+            return True
+    return False
+
+
+async def _ping(socket: trio_websocket.WebSocketConnection, answered: trio.Event) -> None:
+    # The reader of the connection notices its end, too.
+    with suppress(trio_websocket.ConnectionClosed, LocalProtocolError):
+        await socket.ping()
+    answered.set()

@@ -28,6 +28,7 @@ async def open_served(
     steps: Sequence[Any] = (),
     model: Any = None,
     reached_at: str = "",
+    server: ServerSettings | None = None,
     token: str = "",
     **options: Any,
 ) -> AsyncGenerator[Daemon]:
@@ -40,6 +41,7 @@ async def open_served(
         steps: What its model answers.
         model: Another model.
         reached_at: Where the others are told to find it; by default where it is.
+        server: Of its door.
         token: One that was made before.
         options: Of `open_runtime`.
     """
@@ -47,7 +49,7 @@ async def open_served(
     work.mkdir(exist_ok=True)
     credentials = Credentials(store)
     token = token or credentials.create(f"test-{node}", Role.ADMIN).reveal()
-    server = ServerSettings(port=0)
+    server = server or ServerSettings(port=0)
     listeners = await listen(server)
     port = listeners[0].socket.getsockname()[1]
     settings = callboard.Settings(
