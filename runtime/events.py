@@ -156,9 +156,10 @@ class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
 
 
 class AttemptCharged(Event, frozen=True, kw_only=True, tag="attempt_charged"):
-    """A model call used tokens but has no other event: it failed, or was broken off.
+    """A model call used tokens but has no other event: it failed, or was broken off, or a tool's server asked for it.
 
-    `usage` is what the provider reported, `estimate` what it did not.
+    `usage` is what the provider reported, `estimate` what it did not. An answer that a server asked for has the
+    `call_id` of the call that it asked in, its text (`answer`) and how long it took.
     """
 
     turn_id: str
@@ -166,6 +167,9 @@ class AttemptCharged(Event, frozen=True, kw_only=True, tag="attempt_charged"):
     model: str
     usage: Usage | None = None
     estimate: Usage | None = None
+    call_id: str = ""
+    answer: str = ""
+    duration_ms: int = 0
 
 
 class SessionBudgetSet(Event, frozen=True, kw_only=True, tag="session_budget_set"):

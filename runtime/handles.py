@@ -205,13 +205,68 @@ class PersonAnswer(msgspec.Struct, frozen=True, kw_only=True):
     option: int | None = None
 
 
+class ModelMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a `ModelQuestion`."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class ModelQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call asks the model of its turn, beside the conversation.
+
+    Attributes:
+        messages: What was said, in order; the last message is the user's.
+        system: What the model is told first.
+        max_tokens: How long its answer may be.
+        temperature: Of the sampling, `None` for the provider's default.
+        stop_sequences: Texts at which the answer ends.
+    """
+
+    messages: tuple[ModelMessage, ...]
+    system: str = ""
+    max_tokens: int
+    temperature: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+
+
+class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model answered; `is_cut` when it would have said more than it might."""
+
+    text: str
+    model: str
+    is_cut: bool = False
+
+
+class ModelHandle(Protocol):
+    """The model of the turn, which answers within the turn's budget; it gets no tools."""
+
+    @property
+    def name(self) -> str:
+        """The model that would answer, as PROVIDER/MODEL."""
+        ...
+
+    async def ask(self, call_id: str, question: ModelQuestion) -> ModelAnswer:
+        """Return its answer to a call, which is on record then; raise `ToolFailure` when there is none."""
+        ...
+
+
 class ChannelHandle(Protocol):
     """The people of a session, reached through its own channel or that of an ancestor."""
 
     async def ask(
-        self, question: str, options: tuple[str, ...] = (), *, form: QuestionForm | None = None
+        self,
+        question: str,
+        options: tuple[str, ...] = (),
+        *,
+        form: QuestionForm | None = None,
+        is_one_of_many: bool = False,
     ) -> PersonAnswer:
-        """Ask a person and wait for the answer; raise `ToolFailure` if none comes in time."""
+        """Ask a person and wait for the answer; raise `ToolFailure` if none comes in time.
+
+        A call that asks once takes the answer to its question when it goes on after a restart; with
+        `is_one_of_many` each question is a new one.
+        """
         ...
 
     async def tell(self, text: str, channel: str | None = None) -> str:

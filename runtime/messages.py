@@ -19,6 +19,7 @@ from .budget import Budget, CallQuota
 from .definitions import Agent, InputMode, SessionKind, Tier, ToolDefinition, ToolFailure, Verdict
 from .event_types.turns import RerunWay
 from .events import CallProgress, ChildCall, DurableEvent, SessionCreated, Stored
+from .handles import ModelHandle
 from .history import Attachment, Call
 from .identity import RequestKey, TraceContext
 from .kernel.delivery import Subscription
@@ -307,6 +308,7 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
             so; at 0 the turn continues without the tool.
         quota: How many calls the budget allows.
         since: Gets when each call began that is broken off.
+        lend_model: Returns the turn's model, for calls that may ask it.
     """
 
     place: CallPlace
@@ -321,6 +323,7 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     attempts_left: Mapping[str, int] = NO_ATTEMPTS
     quota: CallQuota | None = None
     since: dict[str, float] | None = None
+    lend_model: Callable[[], ModelHandle] | None = None
 
     def abandon(self) -> None:
         """Close the outlet: the turn finds its calls without a result."""

@@ -19,6 +19,7 @@ from ..runtime.event_types.calls import CalledServer
 from ..runtime.handles import (
     ArtifactReader,
     ChannelHandle,
+    ModelHandle,
     Network,
     PlanHandle,
     ReadableFiles,
@@ -108,6 +109,7 @@ class ToolContext(Generic[App]):
             replace a file that appeared meanwhile.
         shown_preview: The preview that a person saw before they allowed this call; `None` when
             nobody was asked, or the arguments that run are others.
+        model: The model of the turn, for a tool that may ask it.
         trace: Where the call stands in a trace, for whatever it asks elsewhere; `None` without `[telemetry]`.
         server: The MCP server that the call has asked; its tool says so here, for the record.
 
@@ -143,6 +145,7 @@ class ToolContext(Generic[App]):
     approval_reason: str | None = None
     shown_preview: str | None = None
     server: CalledServer | None = None
+    model: ModelHandle | None = None
     on_progress: InitVar[Callable[[str], None] | None] = None
     turn_trace: InitVar[TurnTrace | None] = None
 

@@ -68,6 +68,7 @@ class Tool(abc.ABC):
         waits: Whether its calls only wait, for a person or for another session: they take no
             slot, and only their own timeout bounds them.
         may_ask: Whether its calls may ask people, where there are some.
+        may_ask_model: Whether they may ask the model of their turn.
         is_ours: Whether its code is callboard's own, which acts through its handles alone.
         app_type: The type that its context's `app` has to have; `None` if it says nothing.
         is_trusted: Whether strangers can't have written its results, and failures, whatever it needs; `None`
@@ -77,6 +78,7 @@ class Tool(abc.ABC):
     definition: ToolDefinition
     waits: bool = False
     may_ask: bool = False
+    may_ask_model: bool = False
     is_ours: bool = False
     app_type: Any = None
     is_trusted: bool | None = None

@@ -283,7 +283,11 @@ class CallBatch:
             line = without_surrogates(mask(text.removesuffix("\n")))
             show(CallProgress(call.call_id, line))
 
-        return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress, show)
+        prepare = self._dispatcher.preparation.ready
+        ready = prepare(self._place, call, arguments, on_progress, show)
+        if ready.tool.may_ask_model and self._request.lend_model is not None:
+            ready.context.model = self._request.lend_model()
+        return ready
 
     async def _decide(
         self, *questions: PermissionQuestion, marks: SessionMarks | None = None

@@ -47,11 +47,22 @@ class OpenChannel:
         self._reachable = reachable
 
     async def ask(
-        self, question: str, options: tuple[str, ...] = (), *, form: QuestionForm | None = None
+        self,
+        question: str,
+        options: tuple[str, ...] = (),
+        *,
+        form: QuestionForm | None = None,
+        is_one_of_many: bool = False,
     ) -> PersonAnswer:
         """Wait for a person's answer; raise `ToolFailure` when nobody answers in time."""
         return await self._speech.questions.ask(
-            self._place, self._call, self._reachable[0], question, options, form
+            self._place,
+            self._call,
+            self._reachable[0],
+            question,
+            options,
+            form,
+            is_one_of_many=is_one_of_many,
         )
 
     async def tell(self, text: str, channel: str | None = None) -> str:

@@ -104,16 +104,18 @@ class UserQuestions:
         text: str,
         options: tuple[str, ...],
         form: QuestionForm | None = None,
+        *,
+        is_one_of_many: bool = False,
     ) -> PersonAnswer:
         """Ask, and wait for the first answer, whoever gives it.
 
-        A call with a form may ask several times, and is never made again after a restart.
+        A call that asks several times is never made again after a restart.
 
         Raises:
             ToolFailure: Nobody answers in time, or the channel takes no questions.
         """
         seconds = self._limits.approval_seconds
-        left = None if form is not None else await self._left(place.session_id, call.call_id)
+        left = None if is_one_of_many else await self._left(place.session_id, call.call_id)
         if left is not None:
             question = _known(left.asked, place.session_id, served.asked_in, served.origin)
             late = self._late.get(question.question_id)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
@@ -32,7 +32,7 @@ from ...runtime.events import (
     ProviderSetAside,
     StreamBatch,
 )
-from ...runtime.history import Round
+from ...runtime.history import Round, text_of
 from ...runtime.identity import new_id
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.stream import AnyStreamEvent, Done, StopReason, StreamError
@@ -56,6 +56,9 @@ from ..model.compaction import (
 )
 from ..model.stream import MAX_WAITING_BATCHES, StartModelCall
 from .setup import TurnHost, TurnSetup
+
+if TYPE_CHECKING:
+    from .lent_model import LentModel
 
 CLEANUP_SECONDS = 10.0
 """How long a cancelled turn waits for its tasks to be gone; the rest it lists as `unreaped`."""
@@ -126,6 +129,7 @@ class ModelCaller:
         self._why_not = ""
         self._asked: Counter[str] = Counter()
         self._remarks: list[str] = []
+        self._lent: LentModel | None = None
 
     @property
     def target(self) -> ModelTarget:
@@ -154,6 +158,30 @@ class ModelCaller:
             if not await self._goes_on(answer.error):
                 answer.error = self._last_word(answer.error, request(self.target))
                 return answer
+
+    def lend(self) -> LentModel:
+        """Return the model for calls of the turn, which ask it one after the other while the turn waits for them."""
+        if self._lent is None:
+            from .lent_model import LentModel  # here: few tools ask a model
+
+            self._lent = LentModel(self)
+        return self._lent
+
+    async def answer_apart(self, request: ModelRequest, call_id: str) -> AnswerBuilder:
+        """Return what the present model answers beside the conversation, or an `error`; on record with its call.
+
+        Raises `BudgetError` for what the budget has no room for.
+        """
+        if (why := self._budget.refusal(self.target)) is not None:
+            raise BudgetError(why)
+        answer = await self._attempted(lambda target: request, is_shown=False)
+        if answer.error is None:
+            said, (took_ms, _) = text_of(answer.parts()), self.times_of(answer)
+            charged = self.charged(answer.taken)
+            await self._host.append(
+                msgspec.structs.replace(charged, call_id=call_id, answer=said, duration_ms=took_ms)
+            )
+        return answer
 
     async def _pass_over_unpriced(self) -> None:
         """Go on to a model that the budget allows; raises `BudgetError` when there is none."""

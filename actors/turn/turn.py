@@ -363,6 +363,7 @@ class Turn:
             quota=self._budget,
             since=self._since,
             attempts_left=conversation.attempts_for(resumes=resumes),
+            lend_model=self._caller.lend,
         )
         with gone:
             await self._setup.dispatcher.tell(request)

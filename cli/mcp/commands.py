@@ -97,6 +97,14 @@ Instructions = Annotated[
         negative=(),
     ),
 ]
+Sampling = Annotated[
+    bool,
+    Parameter(
+        name="--sampling",
+        help="Let it ask for answers of the session's model; a person is asked each time.",
+        negative=(),
+    ),
+]
 Yes = Annotated[
     bool, Parameter(name="--yes", help="Accept what is shown, without a question.", negative=())
 ]
@@ -150,6 +158,7 @@ def add_server(
     tier: TierOption = None,
     annotations: Annotations = "untrusted",
     instructions: Instructions = False,
+    sampling: Sampling = False,
     yes: Yes = False,
     config: Config = None,
     data: Data = None,
@@ -161,7 +170,12 @@ def add_server(
     """
     is_url = len(command) == 1 and command[0].startswith(("https://", "http://"))
     fields: dict[str, Any] = {"name": name, "network": network, "state": state, "type": type}
-    fields |= {"files": files, "annotations": annotations, "instructions": instructions}
+    fields |= {
+        "files": files,
+        "annotations": annotations,
+        "instructions": instructions,
+        "sampling": sampling,
+    }
     fields |= {"url": command[0]} if is_url else {"command": command}
     fields["read_only"] = [str(path.expanduser().absolute()) for path in read_only]
     fields["env"], fields["headers"] = _pairs("env", env), _pairs("header", header)

@@ -186,6 +186,7 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             `idempotent` calls are made again, others (`once`) never.
         annotations: Whether what it says of its tools counts (`readOnlyHint` and others): `trusted` has the tier and the
             effect of a tool that nothing is said of here follow from it.
+        sampling: Whether it may ask for answers of the session's model; a person is asked each time.
         instructions: Whether models are told how to use its tools in its own words, as a person has accepted them.
         content: Whether what it answers may be a stranger's words. `untrusted`: it taints the session.
         timeout_seconds: How long one call may take.
@@ -212,6 +213,7 @@ class McpDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     effects: Effects = {}
     annotations: Literal["untrusted", "trusted"] = "untrusted"
     instructions: bool = False
+    sampling: bool = False
     content: Literal["untrusted", "trusted"] = "untrusted"
     timeout_seconds: CallSeconds = 60.0
     start_seconds: StartSeconds = 30.0

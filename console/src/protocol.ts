@@ -2476,6 +2476,7 @@ effects?: {
 }
 annotations?: ("trusted" | "untrusted")
 instructions?: boolean
+sampling?: boolean
 content?: ("trusted" | "untrusted")
 timeout_seconds?: number
 start_seconds?: number
@@ -2560,6 +2561,7 @@ effects?: {
 }
 annotations?: ("trusted" | "untrusted")
 instructions?: boolean
+sampling?: boolean
 content?: ("trusted" | "untrusted")
 timeout_seconds?: number
 start_seconds?: number
@@ -3048,6 +3050,9 @@ provider: string
 model: string
 usage?: (Usage | null)
 estimate?: (Usage | null)
+call_id?: string
+answer?: string
+duration_ms?: number
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3782,4 +3787,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: fe5281e3768183a928e8546b3f35096565bde742e08e608d1d0d1425f0afc091
+// Of the schema: 7e64edf8088f8e98e3914d67633e3ed1d5859a99f02b0020b8970630f0e27de0

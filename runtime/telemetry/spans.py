@@ -325,8 +325,16 @@ class SpanBuilder:
         self._chat(turn, template, _numbered(session, seq), own, asked_ms, at_ms, event.message)
 
     def _charged(self, session: _Session, event: AttemptCharged, at_ms: int, seq: int) -> None:
-        if (turn := session.turns.get(event.turn_id)) is not None:
+        if (turn := session.turns.get(event.turn_id)) is None:
+            return
+        if not event.call_id:
             turn.charged = event
+            return
+        own = _counted(event.usage, turn)
+        if not self._is_silent:
+            template = turn.templates.of_model(session.agent, event.provider, event.model, "")
+            asked_ms = at_ms - event.duration_ms
+            self._chat(turn, template, _numbered(session, seq), own, asked_ms, at_ms)
 
     def _switched(self, session: _Session, event: ModelSwitched, at_ms: int, seq: int) -> None:
         if (turn := session.turns.get(event.turn_id)) is None:

@@ -302,7 +302,7 @@ async def test_what_can_be_passed_over_is(fault: str) -> None:
             assert (await called(runtime, "say", text="x")).status == "success"
         if fault == "asks":  # sampling is not declared
             its = json.loads((await called(runtime, "environment")).output)
-            assert its["refused"] == [-32600] * 50
+            assert its["refused"] == [-32601] * 50
 
 
 async def test_definitions_that_nobody_could_look_at_are_refused() -> None:

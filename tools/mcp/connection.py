@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     asynccontextmanager,
-    contextmanager,
     suppress,
 )
-from contextvars import ContextVar
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Protocol, cast
 
 import trio
 from mcp.client import InputRequiredRoundsExceededError
 from mcp.client.client import Client
-from mcp.client.session import ClientRequestContext, IncomingMessage, ListRootsFnT
+from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import (
     ListenNotSupportedError,
     ResourceUpdated,
@@ -35,46 +32,30 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
     INVALID_PARAMS,
-    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     REQUEST_TIMEOUT,
     CallToolResult,
-    ElicitRequestParams,
-    ElicitRequestURLParams,
-    ElicitResult,
     EmptyResult,
-    ErrorData,
     Implementation,
-    ListRootsResult,
     LoggingMessageNotification,
     PaginatedRequestParams,
     PromptListChangedNotification,
     PromptReference,
     ResourceUpdatedNotification,
-    Root,
     SubscribeRequest,
     SubscribeRequestParams,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import FileUrl, ValidationError
+from pydantic import ValidationError
 
 from ...config.mcp.wire import ServerInfo
 from ...runtime.definitions import ErrorType, ToolFailure
-from ...runtime.errors import ValidationError as NotAForm
-from ...runtime.event_types.people import QuestionForm
 from ...runtime.identity import TraceContext
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redact, redacting_logger
-from .questions import (
-    DECLINE,
-    AskPeople,
-    ServerAnswer,
-    ServerQuestion,
-    read_form,
-    read_message,
-    read_url,
-)
+from .asking.askers import Askers, DeclaringClient, lister
+from .asking.questions import CallAsker
 from .state import AnsweredError, CallFaults, ConnectionLost, ShowProgress, TaskNote
 from .streams import MAX_LISTED
 from .tasks.handle import FollowedCall, Tasks
@@ -112,7 +93,7 @@ class ServerConnection:
     """
 
     def __init__(
-        self, client: Client, wire: ServerWire, changes: _Changes, askers: _Askers, tasks: Tasks
+        self, client: Client, wire: ServerWire, changes: _Changes, askers: Askers, tasks: Tasks
     ) -> None:
         self._client = client
         self._wire = wire
@@ -185,7 +166,7 @@ class ServerConnection:
                     raise _not_protocol(error) from None
         return {**found, "notes": notes, "stale": sorted(self._changes.stale)}
 
-    async def read(self, uri: str, ask: AskPeople | None = None) -> dict[str, Any]:
+    async def read(self, uri: str, ask: CallAsker | None = None) -> dict[str, Any]:
         """Return what a resource holds, in the form of the protocol; raise as `call`."""
         with self._askers.during(ask), self._wire.calling() as faults:
             found = await self._answer(self._client.read_resource(uri), faults, "resource")
@@ -273,7 +254,7 @@ class ServerConnection:
         name: str,
         arguments: dict[str, Any],
         progress: ShowProgress | None,
-        ask: AskPeople | None = None,
+        ask: CallAsker | None = None,
         trace: TraceContext | None = None,
         note: TaskNote | None = None,
     ) -> dict[str, Any]:
@@ -360,15 +341,16 @@ class ServerWire(Protocol):
 
 @asynccontextmanager
 async def open_connection(
-    wire: ServerWire, name: str, root: str | None = None
+    wire: ServerWire, name: str, root: str | None = None, *, samples: bool = False
 ) -> AsyncGenerator[ServerConnection]:
     """Speak to a server around the block; return when it has said which revision it speaks.
 
-    `root` is the folder that it is told to work on, when it asks.
+    `root` is the folder that it is told to work on, when it asks; `samples` says to it that it may ask for answers of
+    the model.
 
     Raises whatever the package raises; the caller takes it for a broken connection.
     """
-    changes, askers = _Changes(), _Askers()
+    changes, askers = _Changes(), Askers()
 
     async def heard(message: IncomingMessage) -> None:
         await trio.lowlevel.checkpoint()
@@ -380,12 +362,13 @@ async def open_connection(
             logger.debug("%s says: %.500s", name, message.params.data)
 
     tasks = Tasks(partial(askers.ask, None))
-    client = Client(
+    client = DeclaringClient(
         wire.open(changes.note),
         client_info=Implementation(name="callboard", version=version("callboard")),
         message_handler=heard,
         elicitation_callback=askers.ask,
-        list_roots_callback=None if root is None else _lister(root),
+        list_roots_callback=None if root is None else lister(root),
+        sampling_callback=askers.sample if samples else None,
         cache=None,
         extensions=[tasks],
     )
@@ -485,84 +468,6 @@ class _Changes:
         self.stale.update(
             read for read in self.read if uri == read or uri.startswith(f"{read.rstrip('/')}/")
         )
-
-
-_CALLER: ContextVar[_Asker | None] = ContextVar("the call that a server asks about", default=None)
-"""Whose input rounds run (2026-07-28); a request of an older server does not say for which call it is."""
-
-
-class _Asker:
-    """A call that runs, and what asks its people; its questions end with it."""
-
-    def __init__(self, ask: AskPeople | None) -> None:
-        self._ask = ask
-        self._asking: set[trio.CancelScope] = set()
-
-    async def put(self, question: ServerQuestion) -> ServerAnswer:
-        """Ask its people; `cancel` when the call is over."""
-        if self._ask is None:
-            return ServerAnswer(DECLINE)
-        with trio.CancelScope() as scope:
-            self._asking.add(scope)
-            try:
-                return await self._ask(question)
-            finally:
-                self._asking.discard(scope)
-        return ServerAnswer("cancel")
-
-    def end(self) -> None:
-        """Take back what it asks."""
-        for scope in self._asking:
-            scope.cancel(reason="the call is over")
-
-
-class _Askers:
-    """The calls of a connection that run, for what its server asks about them."""
-
-    def __init__(self) -> None:
-        self._running: list[_Asker] = []
-
-    @contextmanager
-    def during(self, ask: AskPeople | None) -> Generator[None]:
-        """Have these people asked what the server asks in the block."""
-        caller = _Asker(ask)
-        self._running.append(caller)
-        token = _CALLER.set(caller)
-        try:
-            yield
-        finally:
-            _CALLER.reset(token)
-            self._running.remove(caller)
-            caller.end()
-
-    async def ask(
-        self, context: ClientRequestContext | None, params: ElicitRequestParams
-    ) -> ElicitResult | ErrorData:
-        """Ask the people of the call that it is about; tell the server no when that is not clear."""
-        caller = _CALLER.get()
-        if caller is None and len(self._running) == 1:
-            caller = self._running[0]
-        try:
-            text = read_message(params.message)
-            if isinstance(params, ElicitRequestURLParams):
-                form = QuestionForm(url=read_url(params.url))
-            else:
-                form = QuestionForm(fields=read_form(params.requested_schema))
-        except NotAForm as error:
-            return ErrorData(code=INVALID_REQUEST, message=str(error))
-        if caller is None:
-            return ElicitResult(action=DECLINE)
-        answer = await caller.put(ServerQuestion(text, form))
-        return ElicitResult(action=answer.action, content=answer.content)
-
-
-def _lister(root: str) -> ListRootsFnT:
-    async def roots(context: ClientRequestContext) -> ListRootsResult:
-        await trio.lowlevel.checkpoint()
-        uri = FileUrl(Path(root).as_uri())
-        return ListRootsResult(roots=[Root(uri=uri, name=Path(root).name)])
-
-    return roots
 
 
 async def _unchecked(name: str, result: CallToolResult) -> None:

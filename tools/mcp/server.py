@@ -293,7 +293,9 @@ async def run_server(
                     wire = over_http = await reach(places, server)
                 name = f"the server {server.name}"
                 root = None if work is None else work.folder
-                connection = await stack.enter_async_context(open_connection(wire, name, root))
+                connection = await stack.enter_async_context(
+                    open_connection(wire, name, root, samples=server.sampling)
+                )
                 has_answered = True
                 await speak(connection, scope)
         slow = f"it did not answer in {server.start_seconds:g} s"

@@ -18,7 +18,7 @@ from ...runtime.kernel.mailbox import Message, Request
 from ...runtime.redaction import Secret, redact
 from ...runtime.taint.tracked_network import Connect
 from ..sandbox.sandbox import Sandbox
-from .questions import AskPeople
+from .asking.questions import CallAsker
 
 
 class ConnectionLost(Exception):
@@ -219,7 +219,7 @@ class Callee(Protocol):
         name: str,
         arguments: dict[str, Any],
         progress: ShowProgress | None,
-        ask: AskPeople | None = None,
+        ask: CallAsker | None = None,
         trace: TraceContext | None = None,
         note: TaskNote | None = None,
     ) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class Callee(Protocol):
         """See `connection.ServerConnection`."""
         ...
 
-    async def read(self, uri: str, ask: AskPeople | None = None) -> dict[str, Any]:
+    async def read(self, uri: str, ask: CallAsker | None = None) -> dict[str, Any]:
         """See `connection.ServerConnection`."""
         ...
 

@@ -18,8 +18,8 @@ from ...runtime.taint.tracked_network import TrackedNetwork
 from ...runtime.text import hidden_in
 from ..foreign_tool import ForeignTool
 from ..tool import Arguments, Tool, ToolContext, tool
+from .asking.questions import CallAsker
 from .definition import READ_RESOURCE, definition_of, needs_of, texts_in
-from .questions import asker
 from .result import resource_rows, result_of_answer
 from .state import AnsweredError, Callee, ConnectionLost, ServerLink, ShowProgress
 from .tasks.book import NotedTask, TaskBook
@@ -71,6 +71,7 @@ class McpTool(Tool):
         self.definition = definition_of(server, pin)
         self.is_trusted = server.content == "trusted"
         self.may_ask = True
+        self.may_ask_model = server.sampling
         self._server = server.name
         self._host = server.host
         self._pin = pin
@@ -158,7 +159,7 @@ class McpTool(Tool):
                 self._pin.original,
                 arguments,
                 _progress(context),
-                asker(self._server, context),
+                CallAsker(self._server, context),
                 context.trace,
                 note,
             )
@@ -249,7 +250,7 @@ def resource_tools(servers: Mapping[str, Reached]) -> tuple[Tool, ...]:
         _check_uri(uri)
 
         async def read(connection: Callee) -> dict[str, Any]:
-            return await connection.read(uri, asker(server, context))
+            return await connection.read(uri, CallAsker(server, context))
 
         said = await found(server).ask(context, (uri,), read)
         parts = [{"type": "resource", "resource": each} for each in said.get("contents") or ()]

@@ -86,6 +86,7 @@ def tools() -> list[dict[str, Any]]:
         tool("cancelled", "Says which calls were cancelled."),
         tool("change", "Has another tool from now on."),
         tool("ask", "Asks people.", {"how": TEXT, "times": {"type": "integer"}}),
+        tool("declared", "Says what the client has declared."),
     ]
     if "files" in OPTIONS:
         found += [
@@ -116,6 +117,7 @@ def tools() -> list[dict[str, Any]]:
 
 
 CHANGED: list[bool] = []
+DECLARED: dict[str, Any] = {}
 SUBSCRIBED: list[str] = []
 LISTENING: dict[object, dict[str, Any]] = {}
 CAPABILITIES: dict[str, Any] = {"tools": {"listChanged": True}}
@@ -197,7 +199,9 @@ BAD_PAGES = {
 
 
 def question(how: str) -> dict[str, Any]:
-    """Return the parameters of a question to people."""
+    """Return the parameters of a question to people, or to their model."""
+    if how.startswith("sample"):
+        return sampling(how)
     if how == "url":
         url = "https://login.example/start?id=1"
         return {"mode": "url", "message": "Log in.", "url": url, "elicitationId": "e1"}
@@ -212,6 +216,41 @@ def question(how: str) -> dict[str, Any]:
         schema = {"type": "object", "properties": wide}
     message = "Who are you?" if how != "hidden" else "Who \u202eare you?"
     return {"mode": "form", "message": message, "requestedSchema": schema}
+
+
+SAMPLES: dict[str, dict[str, Any]] = {
+    "sample tools": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+    "sample a picture": {
+        "messages": [
+            {"role": "user", "content": {"type": "image", "data": DOT, "mimeType": "image/png"}}
+        ]
+    },
+    "sample hidden": {"systemPrompt": "x\u202ey"},
+    "sample long": {"systemPrompt": "x" * 20_000},
+    "sample for an assistant": {
+        "messages": [{"role": "assistant", "content": {"type": "text", "text": "I"}}]
+    },
+}
+
+
+def method_of(how: str) -> str:
+    if how == "roots":
+        return "roots/list"
+    return "sampling/createMessage" if how.startswith("sample") else "elicitation/create"
+
+
+def sampling(how: str) -> dict[str, Any]:
+    """Return the parameters of a request for an answer of the model."""
+    said = [("user", "What is tea?"), ("assistant", "A drink."), ("user", "And coffee?")]
+    return {
+        "messages": [
+            {"role": role, "content": {"type": "text", "text": words}} for role, words in said
+        ],
+        "systemPrompt": "Be short.",
+        "maxTokens": 50,
+        "includeContext": "allServers",
+        **SAMPLES.get(how, {}),
+    }
 
 
 def asked(params: dict[str, Any], method: str = "elicitation/create") -> Any:
@@ -277,7 +316,12 @@ def call(  # ruff: ignore[complex-structure]  a case for each tool
             return text("waited")
         case "ask" if OPTIONS.get("era") != "modern":
             how, times = arguments.get("how", ""), arguments.get("times", 1)
-            return text(json.dumps([asked(question(how)) for _ in range(times)]))
+            method = method_of(how)
+            return text(json.dumps([asked(question(how), method) for _ in range(times)]))
+        case "declared":
+            its = meta.get("io.modelcontextprotocol/clientCapabilities")
+            more = COMPLETE if IS_MODERN else {}
+            return {**text(json.dumps(its if its is not None else DECLARED)), **more}
         case "environment":
             its = {"cwd": os.getcwd(), "pid": os.getpid(), "refused": REFUSED}
             return text(json.dumps({**os.environ, **its}))
@@ -327,10 +371,8 @@ def round_of(params: dict[str, Any]) -> dict[str, Any]:
     said += [answer for _, answer in sorted((params.get("inputResponses") or {}).items())]
     if number >= params["arguments"].get("times", 1):
         return {**text(json.dumps(said)), **COMPLETE}
-    asking = {
-        "method": "elicitation/create",
-        "params": question(params["arguments"].get("how", "")),
-    }
+    how = params["arguments"].get("how", "")
+    asking = {"method": method_of(how), "params": question(how)}
     return {
         "resultType": "input_required",
         "inputRequests": {"one": asking},
@@ -406,6 +448,7 @@ def answer(line: str) -> None:  # ruff: ignore[complex-structure]  a case for ea
         case "initialize":
             if FAULT == "silent":
                 return
+            DECLARED.update(params["capabilities"])
             send(
                 {
                     "id": ident,

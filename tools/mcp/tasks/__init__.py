@@ -11,5 +11,5 @@ Begin with `handle`.
 Comes in: handles of servers; calls with a `TaskNote`.
 Goes out: results, as if the server had answered with them.
 Owns: `mcp-tasks.json` in the data folder.
-Imports: tools.mcp.questions and state, config, runtime. `handle` imports `mcp`.
+Imports: tools.mcp.state, config, runtime. `handle` imports `mcp`.
 """

@@ -1,22 +1,24 @@
-"""What a server asks of people while a call runs (elicitation): forms, and addresses to open."""
+"""What a server asks of people while a call runs (elicitation): forms, and addresses to open; and who asks them."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 import trio
 
-from ...config.mcp.settings import is_secret_name
-from ...runtime.definitions import ErrorType, ToolFailure
-from ...runtime.errors import CallboardError, ValidationError
-from ...runtime.event_types.form import MAX_FIELDS, checked_value, form_answer
-from ...runtime.event_types.people import FieldKind, FormField, QuestionForm
-from ...runtime.text import hidden_in
-from ..tool import ToolContext
-from .definition import hidden_in_any
+from ....config.mcp.settings import is_secret_name
+from ....runtime.definitions import ErrorType, ToolFailure
+from ....runtime.errors import CallboardError, ValidationError
+from ....runtime.event_types.form import MAX_FIELDS, checked_value, form_answer
+from ....runtime.event_types.people import FieldKind, FormField, QuestionForm
+from ....runtime.handles import ModelAnswer, ModelQuestion, PersonAnswer
+from ....runtime.text import hidden_in
+from ...tool import ToolContext
+from ..definition import hidden_in_any
+from .model import shown_model_question
 
 MAX_MESSAGE_CHARS = 4000
 """Of what a server says of its question: a screen."""
@@ -30,6 +32,7 @@ MAX_QUESTIONS = 20
 """Questions of one call; a server that asks more is told no."""
 DECLINE: Final = "decline"
 OPENED = "I have opened it"
+SEND = "send it"
 SECRET_WARNING = (
     "It asks for what may be a secret ({names}). A form is no place for one: decline, if in doubt."
 )
@@ -53,10 +56,6 @@ class ServerAnswer(NamedTuple):
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
-
-
-AskPeople = Callable[[ServerQuestion], Awaitable[ServerAnswer]]
-"""Asks the people of the session whose call runs."""
 
 
 def read_message(text: str) -> str:
@@ -99,22 +98,28 @@ def read_url(url: str) -> str:
     return url
 
 
-def asker(server: str, context: ToolContext) -> AskPeople:
-    """Return what asks the people of a call's session, one question after the other, outside of its deadline."""
-    lock, asked = trio.Lock(), 0
+class CallAsker:
+    """Asks for a call what its server wants to know, one question after the other, outside of the call's deadline.
 
-    async def ask(question: ServerQuestion) -> ServerAnswer:
-        nonlocal asked
-        await trio.lowlevel.checkpoint()
-        asked += 1
-        if context.channel is None or asked > MAX_QUESTIONS:
-            return ServerAnswer(DECLINE)
+    Args:
+        server: The server's name.
+        context: The call's.
+    """
+
+    def __init__(self, server: str, context: ToolContext) -> None:
+        self._server = server
+        self._context = context
+        self._lock = trio.Lock()
+        self._asked = 0
+
+    async def people(self, question: ServerQuestion) -> ServerAnswer:
+        """Ask the people of the call's session."""
         form = question.form
         options = (OPENED, DECLINE) if form.url else (DECLINE,)
-        with context.outside_deadline():
-            async with lock:
+        with self._context.outside_deadline():
+            async with self._lock:
                 try:
-                    said = await context.channel.ask(_text(server, question), options, form=form)
+                    said = await self._put(_text(self._server, question), options, form)
                 except CallboardError as error:
                     is_late = isinstance(error, ToolFailure) and (
                         error.error_type is ErrorType.APPROVAL_EXPIRED
@@ -124,7 +129,30 @@ def asker(server: str, context: ToolContext) -> AskPeople:
             return ServerAnswer(DECLINE)
         return ServerAnswer("accept", None if form.url else form_answer(form.fields, said.text))
 
-    return ask
+    async def model(self, question: ModelQuestion) -> ModelAnswer:
+        """Ask the model of the call's turn, once a person has seen and allowed all that is sent; raise `ToolFailure`."""
+        model = self._context.model
+        if model is None:
+            raise ToolFailure(ErrorType.PERMISSION_DENIED, "There is no model to ask here.")
+        with self._context.outside_deadline():
+            async with self._lock:
+                text = shown_model_question(self._server, model.name, question)
+                try:
+                    said = await self._put(text, (SEND, DECLINE))
+                except CallboardError as error:
+                    raise ToolFailure(ErrorType.PERMISSION_DENIED, "Nobody allowed it.") from error
+                if said.option != 0:
+                    raise ToolFailure(ErrorType.PERMISSION_DENIED, "A person declined.")
+                return await model.ask(self._context.call_id, question)
+
+    async def _put(
+        self, text: str, options: tuple[str, ...], form: QuestionForm | None = None
+    ) -> PersonAnswer:
+        await trio.lowlevel.checkpoint()
+        self._asked += 1
+        if self._context.channel is None or self._asked > MAX_QUESTIONS:
+            raise ToolFailure(ErrorType.PERMISSION_DENIED, "There is nobody to ask here.")
+        return await self._context.channel.ask(text, options, form=form, is_one_of_many=True)
 
 
 def _text(server: str, question: ServerQuestion) -> str:
