@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import assert_never
 
+import msgspec
 import trio
 import trio.lowlevel
 
@@ -203,7 +204,11 @@ class Directory:
             session_id = new_id("session")
             try:
                 self._services.store.health.check()
-                events = (message.created, *message.inherited)
+                created = message.created
+                if (owners := self._services.owners) is not None:
+                    place = owners.place_of(created.workspace)
+                    created = msgspec.structs.replace(created, workspace=place)
+                events = (created, *message.inherited)
                 await self._services.journal.ask(AppendEvents(session_id=session_id, events=events))
             except CallboardError as error:
                 message.reply.fail(error)

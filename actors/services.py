@@ -108,9 +108,17 @@ class Owners(Protocol):
         """Make this node the owner, if there is none.
 
         Raises:
-            ConflictError: Another node owns the session.
+            ConflictError: Another node owns the session, or may own it, and this one not; or none may.
             NotFoundError: There is no such session.
         """
+        ...
+
+    def place_of(self, folder: str) -> str:
+        """Return what is on record for a folder of this node, as other nodes read it."""
+        ...
+
+    async def folder_of(self, place: str) -> str:
+        """Return the folder of a place on record; raise `ConflictError` if it leads out of its root."""
         ...
 
 
@@ -149,6 +157,15 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     tracing: Tracing | None = None
     owners: Owners | None = None
     gate: LeaseGate | None = None
+
+    async def locate(self, conversation: Conversation) -> tuple[Ancestor, ...]:
+        """Return the sessions above a conversation, which works in this node's folder for its place from here on.
+
+        Raises `ConflictError` if the place leads out of its root here.
+        """
+        if self.owners is not None:
+            conversation.workspace = await self.owners.folder_of(conversation.workspace)
+        return await self.lineage.above(conversation.parent_id)
 
     async def silent_window(self, target: ModelTarget) -> int | None:
         """Return the window to which the server of a model cuts off requests in silence, as far as that is known."""

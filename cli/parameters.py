@@ -41,7 +41,7 @@ Roots = Annotated[
     tuple[Path, ...],
     Parameter(
         name="--root",
-        help="A folder below which sessions may work; more than once for more.",
+        help="A folder below which sessions may work, or NAME=FOLDER for a root with a name; more than once for more.",
         negative=(),
         show_default=False,
     ),

@@ -23,7 +23,7 @@ from ..runtime.schedules.schedule import MAX_SCHEDULES, Schedule
 from .mcp.settings import PINS_NAME, McpSettings, check_servers
 from .policy.tables import read_rules, without_rules
 from .prices import Price
-from .sections import PluginSettings, Webhook
+from .sections import PluginSettings, RootSettings, Webhook, checked_roots
 from .settings import MANAGED_TABLES, ManagedSettings, ProviderSettings, Settings
 from .toml_reader import TomlReader
 
@@ -288,7 +288,7 @@ def parse_settings(
             document = {**document, table: {**given, **document.get(table, {})}}
     empty: dict[str, Any] = {
         "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": [], "hooks": {}, "webhooks": {},
-        "schedules": {}, "mcp": {},
+        "schedules": {}, "mcp": {}, "roots": {},
     }  # fmt: skip
     settings = reader.convert({**document, **empty}, Settings, ())
     webhooks = reader.tables(document, "webhooks", Webhook, {})
@@ -303,6 +303,7 @@ def parse_settings(
         hooks=reader.tables(document, "hooks", Hook, {}),
         webhooks=webhooks,
         schedules=reader.tables(document, "schedules", Schedule, {}),
+        roots=_roots(reader, document),
         mcp=_servers(reader, document),
         plugins=reader.tables(document, "plugins", PluginSettings, {}),
         providers=providers,
@@ -318,6 +319,24 @@ def _parsed(text: str, file: Path) -> tuple[dict[str, Any], TomlReader]:
         return tomllib.loads(text), TomlReader(text, file)
     except (ValueError, RecursionError) as exc:  # ValueError: an integer of thousands of digits
         raise ValidationError(f"{file} is not TOML: {exc}. Nothing of it was used.") from exc
+
+
+def _roots(reader: TomlReader, document: Mapping[str, Any]) -> dict[str, str | RootSettings]:
+    given = document.get("roots", {})
+    if not isinstance(given, dict):
+        raise reader.error(("roots",), 'expected a table, [roots], with NAME = "FOLDER" in it')
+    found: dict[str, str | RootSettings] = {}
+    for name, root in given.items():
+        table = {"path": root} if isinstance(root, str) else root
+        if not isinstance(table, dict):
+            problem = 'expected a folder, "/srv/projects", or a table with path and shared'
+            raise reader.error(("roots", name), problem)
+        found[name] = reader.convert(table, RootSettings, ("roots", name))
+    try:
+        checked_roots(found)
+    except ValueError as error:
+        raise reader.error(("roots",), str(error)) from error
+    return found
 
 
 def _providers(reader: TomlReader, document: Mapping[str, Any]) -> dict[str, ProviderSettings]:

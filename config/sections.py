@@ -7,6 +7,7 @@ import enum
 import ipaddress
 import os
 import re
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -108,6 +109,54 @@ MAX_NODE_CHARS = 64
 NODE_NAME = r"^([a-zA-Z0-9][a-zA-Z0-9._-]*)?$"
 MAX_CAPACITY = 1000
 """The largest share of a node; shares are compared with each other."""
+
+
+ROOT_NAME = r"[a-z0-9][a-z0-9._-]*"
+MAX_ROOT_CHARS = 40
+"""Longest name of a root: it stands before the path of each session that is listed."""
+MAX_ROOTS = 64
+"""Named roots of a node: for each set of nodes that has some of them, who takes what is computed once."""
+
+
+class RootSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A named root: a folder below which sessions work, under one name on all nodes of a cluster that have it.
+
+    Attributes:
+        path: The folder on this machine, as an absolute path. A root alone may stand as that: `projects = "/srv/projects"`.
+        shared: Whether it is one file system on all nodes.
+    """
+
+    path: str
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        path = self.path
+        if not path.startswith("/") or os.path.normpath(path).strip("/") == "" or "\0" in path:
+            raise ValueError(f"path: {path!r} is not an absolute path below /")
+        if len(path.encode()) > MAX_PATH_BYTES:
+            raise ValueError(f"path: it has at most {MAX_PATH_BYTES} bytes")
+
+
+def checked_roots(given: Mapping[str, str | RootSettings]) -> dict[str, RootSettings]:
+    """Return named roots, each with its folder; raise `ValueError` for a bad name, and for one root in another."""
+    if len(given) > MAX_ROOTS:
+        raise ValueError(f"there are {len(given)} roots, and at most {MAX_ROOTS} may be")
+    found: dict[str, RootSettings] = {}
+    for name, root in given.items():
+        if not re.fullmatch(ROOT_NAME, name) or len(name) > MAX_ROOT_CHARS:
+            raise ValueError(
+                f"{name!r} is no name of a root: it has small letters, digits, '.', '_' and '-', at most {MAX_ROOT_CHARS}"
+            )
+        its = RootSettings(path=root) if isinstance(root, str) else root
+        at = os.path.normpath(its.path)
+        for other, known in found.items():
+            if os.path.commonpath([at, (there := os.path.normpath(known.path))]) in {at, there}:
+                raise ValueError(
+                    f"{name} ({its.path}) and {other} ({known.path}) are the same folder, or one lies in the other: a "
+                    "session would belong to both"
+                )
+        found[name] = its
+    return found
 
 
 class NotifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -23,6 +23,7 @@ RESTART: dict[str, str] = {
     "server.host": "the socket is open",
     "server.port": "the socket is open",
     "cluster": "the node has joined with these",
+    "roots": "the node has joined with these",
 }
 """Settings, or whole tables, that need a restart; and why."""
 

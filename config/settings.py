@@ -31,6 +31,7 @@ from .sections import (
     NotifySettings,
     OpenAiSettings,
     PluginSettings,
+    RootSettings,
     SandboxSettings,
     ServerSettings,
     SessionSettings,
@@ -38,6 +39,7 @@ from .sections import (
     TestSettings,
     Webhook,
     WorkspaceSettings,
+    checked_roots,
 )
 
 MAX_COUNT = 100_000
@@ -372,6 +374,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         openai: What is spoken below `/v1/` of the daemon.
         mcp_server: What it offers to clients of the Model Context Protocol.
         cluster: This daemon's part in a cluster of several.
+        roots: Folders below which sessions work, by the names that they have on all nodes of a cluster; see
+            `RootSettings`.
         workspaces: Whose content files are.
         sessions: What becomes of sessions.
         notify: Where people are notified of questions.
@@ -413,6 +417,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     openai: OpenAiSettings = OpenAiSettings()
     mcp_server: McpServerSettings = McpServerSettings()
     cluster: ClusterSettings = ClusterSettings()
+    roots: dict[str, str | RootSettings] = msgspec.field(default_factory=dict)
     workspaces: WorkspaceSettings = WorkspaceSettings()
     sessions: SessionSettings = SessionSettings()
     notify: NotifySettings = NotifySettings()
@@ -434,6 +439,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         if self.mcp:
             check_servers(self.mcp)
+        if self.roots:
+            try:
+                checked_roots(self.roots)
+            except ValueError as error:
+                raise ValueError(f"roots: {error}") from None
+
+    @property
+    def named_roots(self) -> dict[str, RootSettings]:
+        """The named roots, each with its folder."""
+        return checked_roots(self.roots)
 
     def agent(self, name: str = GENERAL_AGENT) -> Agent:
         """Return the agent of that name.

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 NetworkStage = Literal["name", "connect", "tls", "http"]
 OverloadKind = Literal["stopping", "taken", "owner"]
 ConflictKind = Literal[
-    "answered", "expired", "grant", "scope", "seq", "key", "told", "state", "owner"
+    "answered", "expired", "grant", "scope", "seq", "key", "told", "state", "owner", "root"
 ]
 
 
@@ -179,8 +179,8 @@ class ConflictError(CallboardError):
             `grant` (the grant behind it does not hold there) or `scope` (it can't be remembered for
             that). Why a request over the wire was: `seq` (it is of another store: start over), `key`
             (the key was used for another request) or `told` (it was done, and its result is sent only
-            once). `state` if there is no turn to run again, `owner` if another node of a cluster owns the session.
-            Otherwise `None`.
+            once). `state` if there is no turn to run again, `owner` if another node of a cluster owns the session,
+            `root` if no node that is up has the root of the session, or this one has it not. Otherwise `None`.
     """
 
     type = "conflict"

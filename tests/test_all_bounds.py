@@ -115,7 +115,7 @@ ALONE: dict[str, str] = {
         runtime/backup/salvage: _BLOCK_BYTES
         runtime/backup/store_copy: BATCH_EVENTS
         runtime/changes/version_log: CHUNK_BYTES
-        runtime/cluster/registry: MAX_CLAIM
+        runtime/cluster/registry: MAX_CLAIM MAX_ADOPTED
         runtime/http/connection: READ_BYTES
         runtime/http/transport: MAX_PIECES_LEFT
         runtime/store/file: CHECKPOINT_PAGES LOG_BLOCK_BYTES
@@ -446,7 +446,7 @@ ALONE: dict[str, str] = {
         config/mcp/settings: MAX_NAMED MAX_SERVERS MAX_TEXT MAX_WORDS
         config/policy/path_pattern: MAX_WILDCARDS
         config/policy/rules: MAX_PATTERNS MAX_REASON_CHARS
-        config/sections: MAX_AMOUNT MAX_STORE_MIB MAX_URL_CHARS MAX_WORDS MAX_CAPACITY MAX_NODE_CHARS
+        config/sections: MAX_AMOUNT MAX_STORE_MIB MAX_URL_CHARS MAX_WORDS MAX_CAPACITY MAX_NODE_CHARS MAX_ROOTS MAX_ROOT_CHARS
         config/settings: MAX_COUNT MAX_DEPTH MAX_RETRIES
         embedding/access: MAX_CERTIFICATE_BYTES
         gateway/shared/state: MAX_ADDED_ROOTS

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import msgspec
 import trio
 
 from ...runtime.cluster.diagnosis import node_rows, problems_of
@@ -18,6 +19,7 @@ from ...runtime.cluster.membership import Claims, Members, Membership
 from ...runtime.cluster.nodes import Joining, Owner, Term
 from ...runtime.cluster.placement import rank
 from ...runtime.cluster.registry import GRANTS, LATE_MS, NODES, TOKENS, Database, Registry
+from ...runtime.cluster.roots import NamedRoots, missing_root
 from ...runtime.cluster.tickets import Tickets
 from ...runtime.errors import (
     AuthError,
@@ -73,8 +75,10 @@ class ClusterNode:
         joining: What the node says of itself.
         open_store: Opens the store, with a fence in each commit; it may keep something in a folder.
         clock: Counts the lease, in seconds.
+        roots: The named roots of the node.
 
     Attributes:
+        roots: The named roots of the node.
         take_over: Recovers sessions that this node has claimed, as after a crash, and notes them by `own`.
         tokens_changed: Set when another node may have changed the tokens; who acts on it puts a new one there.
         members_changed: Set when nodes have come, gone or changed; who acts on it puts a new one there.
@@ -93,7 +97,9 @@ class ClusterNode:
         open_store: Callable[[NodeFence, Path | None], Awaitable[Store]],
         *,
         clock: Callable[[], float] = since_boot,
+        roots: NamedRoots | None = None,
     ) -> None:
+        self.roots = roots or NamedRoots(joining.node_id)
         self._clock = clock
         self._membership = Membership(Registry(beats), joining, clock)
         self._registry = Registry(claims)
@@ -101,7 +107,9 @@ class ClusterNode:
         self._databases = beats, claims
         self._owned: set[str] = set()
         self._open_store = open_store
-        self._fence = NodeFence(lambda: self.life, self._owned.add, self._owned.discard, beats.sql)
+        self._fence = NodeFence(
+            lambda: self.life, self._owned.add, self._owned.discard, beats.sql, self.roots
+        )
         self._changed = trio.Event()
         self._grants_changed = trio.Event()
         self._known = self.members
@@ -174,6 +182,9 @@ class ClusterNode:
     async def other_owner(self, session_id: str, patience: float = 0.0) -> Owner | None:
         """Return which other node owns a session; `None` once it is this node's, which claims it if nobody has it.
 
+        One that `is_gone` owns nothing: it is the node that is to claim the session, which this one may not, for it
+        lacks the session's root.
+
         Args:
             session_id: The session.
             patience: How long to wait for the end of an owner that is ending, in seconds.
@@ -181,6 +192,7 @@ class ClusterNode:
         Raises:
             NotFoundError: There is no such session.
             NodeFenced: This node owns nothing any more.
+            ConflictError: Its owner is gone, and no node that is up has its root.
         """
         life = self.life
         if life is None:
@@ -191,7 +203,7 @@ class ClusterNode:
                 if session_id in self._owned:
                     return None
                 owner, claimed = await self._in_thread(
-                    partial(self._registry.claim_one, life, session_id), self._one
+                    partial(self._registry.claim_one, life, session_id, self.roots.owned), self._one
                 )
                 if owner is None:
                     raise NotFoundError(f"There is no session {session_id}.")
@@ -200,12 +212,32 @@ class ClusterNode:
                     await self._take_over([*claimed, *({session_id} - {*claimed})])
                     self._owned.add(session_id)
                     return None
+            if owner.is_gone:
+                return self._claimant(session_id, owner)
             # An owner that does not renew is gone, and the session this node's within a moment; so it is of one that ends.
             is_late = owner.left_ms <= LATE_MS
             waits = LEASE_SECONDS if is_late else patience if owner.is_leaving else 0.0
             if trio.current_time() >= began + waits:
                 return owner
             await trio.sleep(AGAIN_SECONDS)
+
+    def _claimant(self, session_id: str, owner: Owner) -> Owner:
+        """Return which node is to claim a session of a root that this one lacks; raise `ConflictError` without one."""
+        chosen = self.members.chosen(owner.root, session_id)
+        if chosen is None:
+            raise ConflictError(f"Session {session_id} {missing_root(owner.root)}.", kind="root")
+        return msgspec.structs.replace(owner, life=chosen.life, url=chosen.url)
+
+    def place_of(self, folder: str) -> str:
+        """Return what is on record for a folder of this node, as other nodes read it."""
+        return self.roots.place_of(folder)
+
+    async def folder_of(self, place: str) -> str:
+        """Return the folder of a place on record; raise `ConflictError` if it leads out of its root."""
+        if place.startswith("/"):
+            await trio.lowlevel.checkpoint()
+            return place
+        return await trio.to_thread.run_sync(self.roots.checked_folder, place)
 
     # ── other nodes ──────────────────────────────────────────────────────────────────────────────
 
@@ -322,6 +354,8 @@ class ClusterNode:
             nursery.start_soon(self._claim_shares, name="claim sessions")
             nursery.start_soon(self._follow_grants, name="follow grants")
             nursery.start_soon(self._follow_record, name="follow the record")
+            if self.roots.names:
+                nursery.start_soon(self._adopt, name="adopt sessions")
             task_status.started()
             await self._renew()
 
@@ -405,6 +439,17 @@ class ClusterNode:
             while lease.until <= self._clock():  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
                 await trio.sleep(QUIET_SECONDS / 3)
 
+    async def _adopt(self) -> None:
+        """Have sessions of the time before there were roots belong to those that their folders lie in."""
+        for root in self.roots.all:
+            adopt, found = partial(self._registry.adopt, root.name, root.path), 1
+            while found:
+                try:
+                    found = await self._in_thread(adopt, self._one)
+                except StorageError as error:
+                    logger.error("sessions in %s do not belong to a root yet: %s", root.path, error)
+                    await trio.sleep(AGAIN_SECONDS * 10)
+
     async def _follow_grants(self) -> None:
         while True:
             await self._grants_changed.wait()
@@ -479,6 +524,12 @@ class ClusterNode:
 
 def _elsewhere(session_id: str, owner: Owner) -> ConflictError:
     where = f", at {owner.url}" if owner.url else ""
+    if owner.is_gone:
+        return ConflictError(
+            f"Session {session_id} works in the root {owner.root}, which this node does not have: ask it on node "
+            f"{owner.life.node_id}{where}.",
+            kind="owner",
+        )
     return ConflictError(
         f"Session {session_id} runs on node {owner.life.node_id}{where}: ask it there.",
         kind="owner",

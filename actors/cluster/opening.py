@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from itertools import starmap
 from pathlib import Path
 
+from ...config.sections import RootSettings
 from ...config.settings import Settings
 from ...runtime.cluster.fence import NodeFence
 from ...runtime.cluster.nodes import Joining
+from ...runtime.cluster.roots import NamedRoot, NamedRoots
 from ...runtime.errors import ValidationError
 from ...runtime.identity import own_version
 from ...runtime.store.interface import Store
 from ...runtime.store.postgres.address import address_of, check_driver
+from ...tools.workspace.roots import check_root
 from .node import ClusterNode
 
 
@@ -23,15 +28,18 @@ def open_node(settings: Settings) -> ClusterNode:
             "--store postgresql://USER@HOST/DATABASE, or [store] url.",
             field="cluster.node",
         )
+    roots = NamedRoots(cluster.node, list(starmap(_opened, settings.named_roots.items())))
     host = f"[{server.host}]" if ":" in server.host else server.host
     joining = Joining(
         node_id=cluster.node,
         url=cluster.url or f"http://{host}:{server.port}",
         version=own_version(),
         capacity=cluster.capacity,
+        roots=roots.names,
     )
     check_driver()
     from ...runtime.cluster.postgres import PostgresDatabase  # what needs the driver
+    from ...runtime.cluster.rooted_queries import reads_of
     from ...runtime.store.postgres.store import open_postgres_store
 
     url = settings.store.url
@@ -39,6 +47,13 @@ def open_node(settings: Settings) -> ClusterNode:
     beats, claims = PostgresDatabase(address), PostgresDatabase(address)
 
     async def open_store(fence: NodeFence, folder: Path | None) -> Store:
-        return await open_postgres_store(url, folder=folder, fence=fence)
+        return await open_postgres_store(
+            url, folder=folder, fence=fence, make_queries=reads_of(roots)
+        )
 
-    return ClusterNode(beats, claims, joining, open_store)
+    return ClusterNode(beats, claims, joining, open_store, roots=roots)
+
+
+def _opened(name: str, root: RootSettings) -> NamedRoot:
+    """Return a root as its folder really is; raise `ValidationError` for one that can't be a root. Blocks on the disk."""
+    return NamedRoot(name, os.path.realpath(check_root(root.path)), root.shared)

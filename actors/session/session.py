@@ -73,8 +73,7 @@ DELETED = "the session was deleted"
 class Session:
     """One conversation.
 
-    Receives: `SubmitInput`, `RerunTurn`, `ResumeTurn`, `FollowSession`, `WakeSession`,
-        `CancelTurn`, `StopSession`.
+    Receives: `SubmitInput`, `RerunTurn`, `ResumeTurn`, `FollowSession`, `WakeSession`, `CancelTurn`, `StopSession`.
     Sends: `AppendEvents` to the journal, `StartModelCall` to its model stream, `RunCalls` to the
         dispatcher; updates into subscriptions, without waiting.
     Owns: the conversation, the turn, the queue of inputs, its subscriptions.
@@ -153,7 +152,7 @@ class Session:
                 f"{self.conversation.head_seq}, so it does not go on. It can be read and exported; "
                 "delete it, and begin another"
             ) from error
-        self.lineage = await self._services.lineage.above(self.conversation.parent_id)
+        self.lineage = await self._services.locate(self.conversation)
         for input_id, mode in self.conversation.waiting_modes.items():
             self._queue.add(input_id, mode)
 
@@ -268,8 +267,9 @@ class Session:
         events: list[Stored] = []
         while not events or events[-1].seq < self.conversation.head_seq:  # more came meanwhile
             events = await self._services.store.events(self.session_id)
-        self.conversation = Conversation()
+        folder, self.conversation = self.conversation.workspace, Conversation()
         self.conversation.fold_all(events)
+        self.conversation.workspace = folder
 
     def publish(self, update: LiveEvent) -> None:
         """Pass a live event to the listeners of the running turn, after all that it follows from."""

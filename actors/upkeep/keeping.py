@@ -91,6 +91,7 @@ class SessionKeeping:
         folders: The folders that were made for sessions.
         agents: Names of the configured agents.
         end_programs: Ends what a session runs in the background.
+        place_of: Returns what is on record for a folder; see `Owners`.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class SessionKeeping:
         folders: OwnFolders,
         agents: Collection[str],
         end_programs: Callable[[str], Awaitable[None]],
+        place_of: Callable[[str], str] = str,
     ) -> None:
         self._journal = journal
         self._directory = directory
@@ -110,6 +112,7 @@ class SessionKeeping:
         self._folders = folders
         self._agents = agents
         self._end_programs = end_programs
+        self._place_of = place_of
         self._removing = trio.Lock()
 
     async def rename(self, session_id: str, title: str) -> None:
@@ -361,7 +364,7 @@ class SessionKeeping:
         """
 
         def check() -> list[Stored]:
-            return imported_events(read_sessions(lines), workspace, now_ms())
+            return imported_events(read_sessions(lines), self._place_of(workspace), now_ms())
 
         events = await trio.to_thread.run_sync(check)  # a large one takes seconds
         await self._journal.ask(ImportRecords(events=tuple(events)))

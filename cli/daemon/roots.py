@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ...config.files import config_folder, data_folder
+from ...config.sections import MAX_ROOT_CHARS, ROOT_NAME
 from ...runtime.errors import ConflictError, ValidationError
 
 if TYPE_CHECKING:
@@ -34,6 +36,31 @@ def root_advice(folder: Path) -> str:
 def own_folders(data: Path | None = None, files: Sequence[str] = ()) -> tuple[Path, ...]:
     """Return callboard's folders of data and of configuration, and its files, where no session works."""
     return (data_folder() if data is None else data), config_folder(), *map(Path, files)
+
+
+def read_roots(given: Sequence[Path]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the folders of `--root FOLDER` and of `--root NAME=FOLDER`, as absolute paths.
+
+    Raises:
+        ValidationError: A name is none that a root may have, or stands twice.
+    """
+    folders: list[str] = []
+    named: dict[str, str] = {}
+    for each in given:
+        name, sign, folder = str(each).partition("=")
+        if not sign or "/" in name:
+            folders.append(str(each.expanduser().absolute()))
+            continue
+        if not re.fullmatch(ROOT_NAME, name) or len(name) > MAX_ROOT_CHARS or not folder:
+            raise ValidationError(
+                f"--root {each}: in NAME=FOLDER a name has small letters, digits, '.', '_' and '-', at most "
+                f"{MAX_ROOT_CHARS}. If the folder is called that, say its whole path.",
+                field="roots",
+            )
+        if name in named:
+            raise ValidationError(f"--root {each}: there are two roots named {name}", field="roots")
+        named[name] = str(Path(folder).expanduser().absolute())
+    return tuple(folders), named
 
 
 async def create_session(

@@ -15,7 +15,7 @@ import trio
 
 from ...config.files import config_file, load_settings, watched_files
 from ...config.keys.tokens import Credentials, Role
-from ...config.sections import ServerSettings
+from ...config.sections import ServerSettings, checked_roots
 from ...config.settings import Settings, StoreSettings
 from ...embedding.configuration import Configuration
 from ...embedding.runtime import open_runtime
@@ -30,7 +30,7 @@ from ..exit_codes import ANSWERED
 from ..hints import runnable
 from ..log_file import LOG_NAME
 from ..terminal.escaping import safe_line
-from .roots import own_folders
+from .roots import own_folders, read_roots
 from .serve_log import LogFormat, serve_log
 
 OWNER = "owner"
@@ -65,6 +65,7 @@ def serve(
 
     def load() -> Settings:
         found = load_settings(config)
+        found = rooted(found, options)
         server, store = served(found, options, data), found.store
         if options.store is not None:
             store = stored_at(options.store)
@@ -107,6 +108,19 @@ def stored_at(url: str) -> StoreSettings:
     return StoreSettings(url=url)
 
 
+def rooted(found: Settings, options: ServeOptions) -> Settings:
+    """Return the settings with the named roots of the command line, which win over those of the file."""
+    named = read_roots(options.roots)[1]
+    if not named:
+        return found
+    roots = {**found.roots, **named}
+    try:
+        checked_roots(roots)
+    except ValueError as error:
+        raise ValidationError(f"callboard serve: {error}", field="roots") from error
+    return msgspec.structs.replace(found, roots=roots)
+
+
 def served(found: Settings, options: ServeOptions, data: Path) -> ServerSettings:
     """Return the settings of the socket, with what the command line says.
 
@@ -117,7 +131,7 @@ def served(found: Settings, options: ServeOptions, data: Path) -> ServerSettings
     settings, own = found.server, own_folders(data, found.files)
     given = {"host": options.host, "port": options.port, "console": options.has_console}
     changed = {name: value for name, value in given.items() if value is not None}
-    roots = tuple(str(root.expanduser().absolute()) for root in options.roots)
+    roots = read_roots(options.roots)[0]
     for root in roots:  # `ServerSettings` knows no disk, and says less
         check_root(root, own)
     wanted = {**msgspec.structs.asdict(settings), **changed, "roots": (*settings.roots, *roots)}
@@ -132,7 +146,7 @@ def served(found: Settings, options: ServeOptions, data: Path) -> ServerSettings
             "yours.",
             field="host",
         )
-    for root in settings.roots:
+    for root in (*settings.roots, *(named.path for named in found.named_roots.values())):
         check_root(root, own)
     return server
 
@@ -149,6 +163,10 @@ def _welcome(
         f"  configuration: {config}" + ("" if config.exists() else " (not there)"),
         f"  log:           {data / LOG_NAME}",
         *(f"  root:          {root}" for root in settings.server.roots),
+        *(
+            f"  root:          {name} = {root.path}" + (", shared" if root.shared else "")
+            for name, root in settings.named_roots.items()
+        ),
         *([ROOT_PROGRAMS] if is_root else []),
         *(f"  rule:          {safe_line(line)}" for line in unknown_in_rules(settings)),
         *_token(data),

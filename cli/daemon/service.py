@@ -19,7 +19,7 @@ from ...runtime.errors import ConflictError, NotFoundError, StorageError, Valida
 from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Data, Roots, data_path
-from .roots import own_folders
+from .roots import own_folders, read_roots
 from .service_unit import LABEL, ServicePlan, launchd_plist, systemd_unit
 
 SYSTEM_FOLDER = Path("/etc/systemd/system")
@@ -121,17 +121,18 @@ def _plan(
     file = config_file(config)
     if config is not None or os.environ.get("CALLBOARD_HOME"):
         command += ["--config", str(file.expanduser().absolute())]
-    whole = tuple(root.expanduser().absolute() for root in roots)
-    for root in whole:
+    folders, named = read_roots(roots)
+    for root in (*folders, *named.values()):
         check_root(root, own_folders(data, configuration_files(file)))
-        command += ["--root", str(root)]
+    for word in (*folders, *(f"{name}={root}" for name, root in named.items())):
+        command += ["--root", word]
     home = os.environ.get("CALLBOARD_HOME")
     return ServicePlan(
         command=tuple(command),
         is_system=account is not None,
         user="" if account is None else account.name,
         data=data,
-        roots=whole,
+        roots=tuple(map(Path, (*folders, *named.values()))),
         environment=(("CALLBOARD_HOME", home),) if home else (),
     )
 

@@ -25,7 +25,7 @@ from ..methods.subscriptions import subscribe_session, unsubscribe_session
 from ..quotas import Quota
 from ..shared.idempotency import request_key
 from ..shared.state import DaemonState
-from .messages import CallOff, RelayedRequest
+from .messages import CallOff, ClaimRequest, RelayedRequest
 from .principals import Principals
 
 MAX_ACCEPTED_REQUESTS = 1024
@@ -39,6 +39,10 @@ class OwnNode(Protocol):
 
     def owns(self, session_id: str) -> bool:
         """Whether this node runs the session."""
+        ...
+
+    async def claim(self, session_id: str) -> None:
+        """Make this node the owner of a session that nobody owns; raise `CallboardError` if it may not be."""
         ...
 
     def is_up(self, life: Term) -> bool:
@@ -99,13 +103,15 @@ class NodeConnection(Connection):
             match request.method:
                 case "relay/request":
                     relayed = await read_params(request, RelayedRequest)
-                    if len(self._relayed) >= MAX_ACCEPTED_REQUESTS:
-                        raise OverloadedError(
-                            f"{MAX_ACCEPTED_REQUESTS} requests of node {self._life.node_id} run already"
-                        )
+                    self._check_room()
                     nursery.start_soon(
                         self._relay, request, relayed, size, subscriptions, name=relayed.method
                     )
+                    return True
+                case "relay/claim":
+                    claim = await read_params(request, ClaimRequest)
+                    self._check_room()
+                    nursery.start_soon(self._claim, request, claim, size, name="claim a session")
                     return True
                 case "relay/cancel":
                     called_off = await read_params(request, CallOff)
@@ -127,6 +133,24 @@ class NodeConnection(Connection):
         except CallboardError as error:
             self._answer_error(None if request is None else request.id, rpc_error(error))
         return False
+
+    def _check_room(self) -> None:
+        if len(self._relayed) >= MAX_ACCEPTED_REQUESTS:
+            raise OverloadedError(
+                f"{MAX_ACCEPTED_REQUESTS} requests of node {self._life.node_id} run already"
+            )
+
+    async def _claim(self, request: RpcRequest, claim: ClaimRequest, size: int) -> None:
+        scope = self._relayed[claim.number] = trio.CancelScope()
+        try:
+            with scope:
+                await self._node.claim(claim.session_id)
+                self._answer(request.id, Nothing())
+        except CallboardError as error:
+            self._answer_error(request.id, rpc_error(error))
+        finally:
+            self._relayed.pop(claim.number, None)
+            self._stream.done(size)
 
     async def _follow(self, request: RpcRequest, subscriptions: Subscriptions) -> None:
         params = await read_params(request, Subscribe)

@@ -1,4 +1,5 @@
-"""What a node asks another one for its clients, over the connection of the two: `relay/request` and `relay/cancel`.
+"""What a node asks another one for its clients, over the connection of the two: `relay/request`, `relay/cancel` and
+`relay/claim`, by which a node that lacks the root of a session has one claim it that has the root.
 
 Clients never send this. Answers and errors come back as a client gets them; events of sessions are followed by
 `session/subscribe`, as by a client.
@@ -41,6 +42,18 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     principal: Principal
     method: Word
     params: msgspec.Raw
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A session whose owner is gone, which the node that gets this may own, and the one that asks may not.
+
+    Attributes:
+        number: By which it is called off.
+        session_id: The session.
+    """
+
+    number: int
+    session_id: Word
 
 
 class CallOff(msgspec.Struct, frozen=True):

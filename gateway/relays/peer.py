@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 import trio
@@ -26,7 +26,7 @@ from ...runtime.wire.fields import Nothing
 from ...runtime.wire.rpc import error_from
 from ...runtime.wire.sessions import OneSession, Subscribe, Subscribed
 from ...runtime.wire.topics import SessionLost, Snapshot, Update
-from .messages import CallOff, RelayedRequest
+from .messages import CallOff, ClaimRequest, RelayedRequest
 
 RELAY_PATH = "/relay"
 MAX_RELAYED_REQUESTS = 1024
@@ -39,6 +39,9 @@ QUIET_SECONDS = 1.0
 SILENT_SECONDS = 2.0
 """The time for any byte to come after that: a node that is silent for longer than its lease, at 1.5 s, is not to be waited
 for. Together it is less than a request waits for an owner (`PATIENCE_SECONDS` of `relays`)."""
+
+
+_Result = TypeVar("_Result")
 
 
 class Unreachable(NetworkError):
@@ -132,14 +135,24 @@ class Peer:
         Raises:
             CallboardError: What the node says is wrong; `ConnectionBroke` when the connection broke before it answered.
         """
+        request = msgspec.structs.replace(request, number=next(self._numbers))
+        return await self._numbered("relay/request", request, msgspec.Raw)
+
+    async def claim(self, session_id: str) -> None:
+        """Have the node claim a session whose owner is gone, and recover it; errors are as those of `request`."""
+        claim = ClaimRequest(number=next(self._numbers), session_id=session_id)
+        await self._numbered("relay/claim", claim, Nothing)
+
+    async def _numbered(
+        self, method: str, request: RelayedRequest | ClaimRequest, kind: type[_Result]
+    ) -> _Result:
         if self._running >= MAX_RELAYED_REQUESTS:
             raise OverloadedError(
                 f"{MAX_RELAYED_REQUESTS} requests for node {self.life.node_id} wait already"
             )
-        request = msgspec.structs.replace(request, number=next(self._numbers))
         self._running += 1
         try:
-            return await self._link.request_first("relay/request", request, msgspec.Raw)
+            return await self._link.request_first(method, request, kind)
         except trio.Cancelled:
             if self._nursery is not None:
                 self._nursery.start_soon(self._call_off, request.number, name="call off")

@@ -149,7 +149,8 @@ class Relays:
             if (place := await self._place(session_id)) is None:
                 return await method.run(caller, params)
             try:
-                return await (await self._peer(place, trying.until)).request(request)
+                peer = await self._claimed(place, trying)
+                return await peer.request(request)
             except ConnectionBroke as error:
                 if not may_repeat:
                     raise NetworkError(
@@ -169,9 +170,8 @@ class Relays:
                 wanted = FollowSession(session_id=session_id, subscription=subscription)
                 return await self._directory.ask(wanted), _nothing
             try:
-                return await (await self._peer(place, trying.until)).follow(
-                    session_id, subscription
-                )
+                peer = await self._claimed(place, trying)
+                return await peer.follow(session_id, subscription)
             except CallboardError as error:
                 if subscription.is_closed:  # the feed begins with another one
                     raise
@@ -207,9 +207,10 @@ class Relays:
         if owner is None:
             self._places.pop(session_id, None)
             return None
-        if len(self._places) >= MAX_PLACES:
-            del self._places[next(iter(self._places))]
-        self._places[session_id] = owner.life
+        if not owner.is_gone:
+            if len(self._places) >= MAX_PLACES:
+                del self._places[next(iter(self._places))]
+            self._places[session_id] = owner.life
         found = self._node.members.nodes.get(owner.life.node_id)
         if found is None or found.life != owner.life:  # it has joined just now
             raise OverloadedError(
@@ -217,6 +218,14 @@ class Relays:
                 kind="owner",
             )
         return found
+
+    async def _claimed(self, node: Node, trying: _Trying) -> Peer:
+        """Return the connection to the node that owns a session, or that is to claim it, once it has."""
+        peer = await self._peer(node, trying.until)
+        if self._places.get(trying.session_id) != node.life:
+            await peer.claim(trying.session_id)
+            self._places[trying.session_id] = node.life
+        return peer
 
     async def _peer(self, node: Node, until: float) -> Peer:
         """Return the connection to a node; raise `Unreachable`, also when there is none until then."""

@@ -15,7 +15,7 @@ from ...config.mcp.settings import McpSettings
 from ...config.mcp.wire import McpLogin
 from ...config.sections import ServerSettings
 from ...embedding.configuration import Configuration
-from ...embedding.runtime import Runtime, configuration_of, give_configuration
+from ...embedding.runtime import Runtime, configuration_of, give_configuration, host_of
 from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import OverloadedError
 from ...runtime.wire.daemon import ConsoleTicket
@@ -213,7 +213,8 @@ class DaemonState:
     @property
     def roots(self) -> tuple[str, ...]:
         """The folders below which clients may choose workspaces."""
-        return (*self.settings.roots, *self._added_roots)
+        named = host_of(self.runtime).settings.named_roots.values()
+        return (*self.settings.roots, *(root.path for root in named), *self._added_roots)
 
     def add_root(self, path: str) -> None:
         """Add a root, until the daemon ends. Idempotent.

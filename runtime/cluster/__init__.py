@@ -10,7 +10,8 @@ Nobody hands sessions out. `placement` has every node compute for itself which o
 share, and it claims them in batches: those first in which something runs or waits. The others keep their owner until
 somebody asks for them.
 
-`fence` has the statements with which each commit of the store begins. By `tickets` a node knows another one that
+`roots` has the named roots: a session of one is owned only where that root is, and its place on record is `NAME:PATH`, which
+`rooted_queries` reads as a folder of the node. `fence` has the statements with which each commit of the store begins. By `tickets` a node knows another one that
 connects to it. `diagnosis` says to people what is wrong with nodes.
 
 This is the part without tasks. `registry` has the statements, each one transaction; `membership` decides what one
@@ -21,5 +22,5 @@ Begin with `registry`, whose statements are all that nodes do to each other. `no
 Comes in: a connection to the database, and a monotonic clock.
 Goes out: terms, members, claimed sessions.
 Owns: the rows of the tables `cluster`, `nodes`, `node_keys` and `owners`.
-Imports: `runtime.errors`, `runtime.store.postgres`, `runtime.wire`; psycopg.
+Imports: `runtime.errors`, `runtime.events`, `runtime.store`, `runtime.wire`; psycopg.
 """

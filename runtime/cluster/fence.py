@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from ..errors import ConflictError
+from ..events import SessionCreated
 from ..store.tables.connection import SqlConnection
 from .nodes import Term
 from .placement import slot_of
 from .registry import LEASE_MS, OWN_CHILD, OWN_NEW, UP, ClusterSql
+from .roots import NamedRoots
 
 
 class NodeFence:
@@ -25,6 +27,7 @@ class NodeFence:
         own: Is told of each session that a commit of this node makes.
         disown: Is told of those among them that turned out to be another node's.
         sql: The words of the database.
+        roots: Of the node: it makes no session of another one.
     """
 
     def __init__(
@@ -33,10 +36,12 @@ class NodeFence:
         own: Callable[[str], None],
         disown: Callable[[str], None],
         sql: ClusterSql,
+        roots: NamedRoots | None = None,
     ) -> None:
         self._life = life
         self._own = own
         self._disown = disown
+        self._roots = roots or NamedRoots("")
         is_mine = f"node_id = ? and term = ? and {UP}"
         held = f"select 1 from nodes where {is_mine} and lease_until_ms > {sql.now} {sql.shared}"
         owned = "from owners where session_id in (select value from json_each(?)) and node_id = ? and term = ?"
@@ -60,7 +65,7 @@ class NodeFence:
         self,
         connection: SqlConnection,
         session_ids: Sequence[str],
-        created: Mapping[str, str | None],
+        created: Mapping[str, SessionCreated],
         *,
         expects: bool,
     ) -> Mapping[str, ConflictError]:
@@ -69,7 +74,7 @@ class NodeFence:
         Args:
             connection: Inside the transaction.
             session_ids: The sessions that the commit writes to.
-            created: Those that it makes, each with its parent.
+            created: Those that it makes, each with its first event.
             expects: See the module.
         """
         life = self._life()
@@ -118,13 +123,16 @@ class NodeFence:
             self._disown(session_id)
 
     def _own_new(
-        self, connection: SqlConnection, life: Term, created: Mapping[str, str | None]
+        self, connection: SqlConnection, life: Term, created: Mapping[str, SessionCreated]
     ) -> None:
-        for session_id, parent_id in created.items():
-            if parent_id:
-                connection.execute(OWN_CHILD, (session_id, *life, parent_id))
+        for session_id, event in created.items():
+            if event.parent_id:
+                connection.execute(OWN_CHILD, (session_id, *life, event.parent_id))
             else:
-                values = (session_id, session_id, *life, slot_of(session_id), "")
+                root = self._roots.root_of(event.workspace)
+                if root not in self._roots.owned:
+                    continue  # not this node's, as the next statement finds
+                values = (session_id, session_id, *life, slot_of(session_id), root)
                 connection.execute(OWN_NEW, values)
             self._own(session_id)
 

@@ -18,6 +18,7 @@ from .lease import RENEW_SECONDS, OwnLease
 from .nodes import Joining, Node, Term
 from .placement import Placement, rank
 from .registry import MAX_CLAIM, Registry
+from .roots import EVERYBODYS, own_root
 
 FENCERS = 3
 """So many nodes fence one that has lapsed, at once; if all of them are gone too, the others do at their next look."""
@@ -42,6 +43,20 @@ class Members(msgspec.Struct, frozen=True):
     def live(self) -> dict[str, Node]:
         """The nodes that take sessions."""
         return {name: node for name, node in self.nodes.items() if node.state == "live"}
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """The roots of the sessions that one of these nodes may own."""
+        up = self.live.values()
+        return frozenset({EVERYBODYS, *(own_root(node.node_id) for node in up)}).union(
+            *(node.roots for node in up)
+        )
+
+    def chosen(self, root: str, session_id: str) -> Node | None:
+        """Return which of the nodes that have a root is to own a session; `None` when none has it."""
+        having = [name for name, node in self.live.items() if node.has(root)]
+        first = min(having, key=lambda name: (rank(name, session_id, having), name), default=None)
+        return None if first is None else self.live[first]
 
 
 class Membership:
@@ -172,8 +187,10 @@ class Claims:
         if (own := live.get(self._node_id)) is None:
             return []
         by_nodes: dict[tuple[str, ...], list[str]] = {}
-        for root in ("", *own.roots):
-            having = tuple(name for name, node in live.items() if not root or root in node.roots)
+        # What is outside of all roots is on record as one node's alone where nodes have any; else it costs no look.
+        alone = (own_root(self._node_id),) if own.roots or not self._done else ()
+        for root in (EVERYBODYS, *alone, *own.roots):
+            having = tuple(name for name, node in live.items() if node.has(root))
             by_nodes.setdefault(having, []).append(root)
         shares: list[tuple[list[int], list[str]]] = []
         placements: dict[tuple[str, ...], Placement] = {}

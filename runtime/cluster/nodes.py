@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from .roots import EVERYBODYS, own_root
+
 NodeState = Literal["live", "draining", "fenced", "ended"]
 """A node is `live` or `draining` while it renews its lease. Who finds that lease lapsed makes it `fenced`; a
 node that has stopped in order is `ended`. Both are final: a node comes back with the next term."""
@@ -45,6 +47,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     lease_until_ms: int
     changed: int
 
+    def has(self, root: str) -> bool:
+        """Whether it may own the sessions of a root; see `roots`."""
+        return root in {EVERYBODYS, own_root(self.node_id)} or root in self.roots
+
     @property
     def life(self) -> Term:
         """Which life of the node this is."""
@@ -81,7 +87,7 @@ class Renewal(msgspec.Struct, frozen=True):
 class Owner(msgspec.Struct, frozen=True):
     """Who owns a session: a life of a node, the node's address, the root of the session, what is left of the lease.
 
-    An owner that `is_leaving` gives it away within moments.
+    An owner that `is_leaving` gives it away within moments; one that `is_gone` has no part in it any more.
     """
 
     life: Term
@@ -89,3 +95,4 @@ class Owner(msgspec.Struct, frozen=True):
     root: str
     left_ms: int = 0
     is_leaving: bool = False
+    is_gone: bool = False

@@ -24,9 +24,13 @@ from ..errors import ConflictError
 from .lease import LEASE_SECONDS, RENEW_SECONDS
 from .nodes import Joining, Node, Owner, Renewal, Term
 from .placement import slot_of
+from .roots import EVERYBODYS, root_of_place
 
 MAX_CLAIM = 64
 """Sessions in one claim: each is recovered then, some tens of milliseconds of work, and others may help meanwhile."""
+
+MAX_ADOPTED = 1000
+"""Trees in one step of `Registry.adopt`: some tens of milliseconds, in which nobody claims them."""
 
 NODES, GRANTS, TOKENS = "nodes", "grants", "tokens"
 ALL = frozenset({NODES, GRANTS, TOKENS})
@@ -322,8 +326,10 @@ class Registry:
             )
         return [session_id for (session_id,) in found]
 
-    def claim_one(self, life: Term, session_id: str) -> tuple[Owner | None, list[str]]:
-        """Take a session whose owner is gone, with its tree.
+    def claim_one(
+        self, life: Term, session_id: str, roots: Collection[str] = (EVERYBODYS,)
+    ) -> tuple[Owner | None, list[str]]:
+        """Take a session whose owner is gone, with its tree, if it is of one of these roots.
 
         Return who owns it now, `None` if there is no such session; and all that was taken just now.
         """
@@ -335,8 +341,8 @@ class Registry:
                 found = self._rows(
                     "update owners as o set node_id = ?, term = ? where"
                     f" tree = (select tree from owners where session_id = ?) and {_IS_GONE}"
-                    " returning session_id",
-                    (*life, session_id),
+                    f" and {self._sql.listed('o.root')} returning session_id",
+                    (*life, session_id, self._database.list_value(roots)),
                 )
                 claimed = [name for (name,) in found]
             return self.owner(session_id), claimed
@@ -347,16 +353,16 @@ class Registry:
             "with recursive up (name, above, depth) as ("
             "select session_id, parent_id, 0 from sessions where session_id = ? union all"
             " select s.session_id, s.parent_id, depth + 1 from sessions s join up on s.session_id = up.above)"
-            " select name from up order by depth desc limit 1",
+            " select name, workspace from up join sessions on session_id = name order by depth desc limit 1",
             (session_id,),
         )
-        for (tree,) in above:
+        for tree, place in above:
             self._rows(
                 "insert into owners with recursive down (name) as ("
                 "select session_id from sessions where session_id = ? union all"
                 " select s.session_id from sessions s join down on s.parent_id = down.name)"
-                " select name, ?, '', 0, ?, '' from down where true on conflict do nothing",
-                (tree, tree, slot_of(tree)),
+                " select name, ?, '', 0, ?, ? from down where true on conflict do nothing",
+                (tree, tree, slot_of(tree), root_of_place(place)),
             )
 
     def owner(self, session_id: str) -> Owner | None:
@@ -364,11 +370,44 @@ class Registry:
         found = self._rows(
             "select o.node_id, o.term, coalesce(n.url, ''), o.root,"
             f" coalesce(n.lease_until_ms - {self._sql.now}, 0),"
-            " coalesce(n.term = o.term and n.state = 'draining', false) from owners o"
+            f" coalesce(n.term = o.term and n.state = 'draining', false), {_IS_GONE} from owners o"
             " left join nodes n on n.node_id = o.node_id where o.session_id = ?",
             (session_id,),
         )
         return Owner(Term(*found[0][:2]), *found[0][2:]) if found else None
+
+    def adopt(self, root: str, path: str) -> int:
+        """Give sessions that are everybody's, and work in a folder of a root, that root; return how many there were.
+
+        There may be more: at most `MAX_ADOPTED` at once.
+        """
+        with self._database.transaction():
+            found = self._rows(
+                "update owners set root = ? where tree in (select o.tree from owners o"
+                " join sessions s on s.session_id = o.session_id where o.root = '' and o.session_id = o.tree"
+                " and (s.workspace = ? or s.workspace >= ? and s.workspace < ?) limit ?) returning session_id",
+                (root, path, f"{path}/", f"{path}0", MAX_ADOPTED),
+            )
+        return len(found)
+
+    def waiting(self, session_ids: Iterable[str], served: Collection[str]) -> dict[str, str]:
+        """Return those of some sessions whose owner is gone, and whose root nobody has, each with that root.
+
+        Args:
+            session_ids: The sessions.
+            served: The roots that nodes have that are up.
+        """
+        sql = (
+            f"select o.session_id, o.root from owners o where {self._sql.listed('o.session_id')}"
+            f" and {_IS_GONE}"
+        )
+        found = self._rows(sql, (self._database.list_value(list(session_ids)),))
+        return {name: root for name, root in found if root not in served}
+
+    def waiting_counts(self) -> dict[str, int]:
+        """Return how many sessions of each root have an owner that is gone; those of everybody's are left out."""
+        sql = f"select o.root, count(*) from owners o where o.root <> '' and {_IS_GONE} group by o.root"
+        return dict(self._rows(sql))
 
     def let_go(self, life: Term, session_ids: Iterable[str]) -> None:
         """Give sessions up that their owner has stopped: whose share they are may claim them."""

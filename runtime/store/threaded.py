@@ -62,6 +62,9 @@ class ThreadedReader(StoreReader, Generic[_Connection]):
         # A stack. The second connection is opened when two reads overlap for the first time.
         self._idle = [self._open()]
 
+    def _make_queries(self, connection: _Connection, name: str) -> Queries:
+        return Queries(connection, name)
+
     @abstractmethod
     def _open(self) -> _Connection:
         """Open a connection that can only read."""
@@ -86,7 +89,7 @@ class ThreadedReader(StoreReader, Generic[_Connection]):
         except IndexError:
             connection = self._open()
         try:
-            return query(Queries(connection, self._name))
+            return query(self._make_queries(connection, self._name))
         finally:
             self._keep(connection)
 

@@ -14,7 +14,13 @@ from callboard.config.files import load_settings
 from callboard.config.mcp.settings import McpSettings, PinnedTool, PromptArgument, ServerPrompt
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.config.prices import LongPrice, Price
-from callboard.config.sections import PluginSettings, SandboxSettings, ServerSettings, Webhook
+from callboard.config.sections import (
+    PluginSettings,
+    RootSettings,
+    SandboxSettings,
+    ServerSettings,
+    Webhook,
+)
 from callboard.config.settings import ProviderSettings, Settings
 from callboard.config.validation import checked
 from callboard.gateway.gateway import open_gateway
@@ -39,6 +45,7 @@ NEEDED: dict[type[Any], dict[str, Any]] = {
     PinnedTool: {"name": "x__y", "original": "y"},
     PromptArgument: {"name": "x"},
     ServerPrompt: {"name": "x"},
+    RootSettings: {"path": "/srv"},
     Rule: {"verdict": Verdict.ASK, "tool": "x"},
     Schedule: {"name": "x", "prompt": "Go.", "every": "1h"},
 }

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 import trio
 
@@ -18,12 +14,11 @@ pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 from callboard.client.client import Client, connect
 from callboard.config.keys.tokens import Credentials
 from callboard.runtime.events import InputAccepted, Stored, TurnEnded
-from support.environment import finds_support
+from support.cluster.served import ServedProcess, effects_of, served
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
 from support.waits import until
 
-PROCESS = Path(__file__).parents[1] / "support" / "cluster" / "served_process.py"
 WAIT_SECONDS = 60.0
 
 
@@ -32,28 +27,6 @@ def url() -> Iterator[str]:
     needs_postgres()
     with new_database() as made:
         yield made
-
-
-class ServedProcess(msgspec.Struct):
-    process: subprocess.Popen[str]
-    url: str
-    token: str
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@contextmanager
-def served(url: str, node: str, folder: Path) -> Generator[ServedProcess]:
-    words = [sys.executable, str(PROCESS), url, node, str(folder)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=finds_support()) as process:
-        try:
-            assert process.stdout is not None
-            port, token = process.stdout.readline().split()
-            yield ServedProcess(process, f"ws://127.0.0.1:{port}/ws", token)
-        finally:
-            process.kill()
 
 
 @contextmanager
@@ -89,13 +62,6 @@ class Heard:
         assert [each.seq for each in self.stored] == list(range(1, len(self.stored) + 1))
         said = [each.event.text for each in self.stored if isinstance(each.event, InputAccepted)]
         assert said == texts
-
-
-def effects_of(folder: Path) -> Counter[str]:
-    """How often each call had its effect."""
-    file = folder / "effects"
-    lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
-    return Counter(line.split()[0] for line in lines)
 
 
 async def test_a_client_goes_on_when_its_node_is_killed_and_when_the_owner_is(

@@ -364,3 +364,79 @@ def test_few_nodes_fence_one_and_they_are_others_for_another() -> None:
     first = {key: min(names, key=lambda name: rank(name, key, names)) for key in ("x", "y", "z")}
     assert len(set(first.values())) > 1
     assert sorted(rank(name, "x", names) for name in names) == list(range(100))
+
+
+def test_a_session_is_claimed_on_request_only_for_a_root_that_the_node_has(
+    cluster: Cluster,
+) -> None:
+    a, b = cluster.node("a", roots=("projects",)), cluster.node("b")
+    cluster.own(a, "s", root="projects", is_busy=False)
+    cluster.wait(2, b)
+    gone = a.life
+    owner, claimed = cluster.registry.claim_one(b.life, "s", ("", "@b"))
+    assert owner is not None
+    assert (owner.life, owner.root, owner.is_gone, claimed) == (gone, "projects", True, [])
+    c = cluster.node("c", roots=("projects",))
+    owner, claimed = cluster.registry.claim_one(c.life, "s", ("", "@c", "projects"))
+    assert owner is not None
+    assert (owner.life, owner.is_gone, claimed) == (c.life, False, ["s"])
+
+
+def test_a_busy_session_goes_on_when_a_node_with_its_root_comes(cluster: Cluster) -> None:
+    a, b = cluster.node("a", roots=("projects",)), cluster.node("b")
+    cluster.own(a, "s", root="projects")
+    cluster.own(a, "alone", root="@a")
+    cluster.wait(2, b)
+    assert b.claim_all() == []
+    served = b.membership.members.roots
+    assert cluster.registry.waiting(["s", "alone", "other"], served) == {
+        "s": "projects",
+        "alone": "@a",
+    }
+    assert cluster.registry.waiting_counts() == {"projects": 1, "@a": 1}
+    c = cluster.node("c", roots=("projects",))
+    assert c.claim_all() == ["s"]
+    again = cluster.node("a", roots=("projects",))
+    assert again.claim_all() == ["alone"]
+    assert cluster.registry.waiting_counts() == {}
+    assert cluster.registry.waiting(["s", "alone"], again.membership.members.roots) == {}
+
+
+def test_a_session_without_an_owner_belongs_to_the_root_that_its_place_names(
+    cluster: Cluster,
+) -> None:
+    a = cluster.node("a")
+    for session_id in ("placed", "plain"):
+        cluster.database.add_session(session_id)
+    cluster.database.rows(
+        "update sessions set workspace = 'projects:tea' where session_id = 'placed'"
+    )
+    owner, claimed = cluster.registry.claim_one(a.life, "placed", ("", "@a"))
+    assert owner is not None
+    assert (owner.root, owner.is_gone, claimed) == ("projects", True, [])
+    assert cluster.claim_one(a.life, "plain") == (a.life, ["plain"])
+
+
+def test_sessions_of_the_time_before_there_were_roots_are_adopted_with_their_trees(
+    cluster: Cluster,
+) -> None:
+    a = cluster.node("a")
+    folders = {"in": "/srv/projects/tea", "root": "/srv/projects", "near": "/srv/projects2/tea"}
+    for session_id, folder in folders.items():
+        cluster.own(a, session_id)
+        cluster.database.rows(
+            "update sessions set workspace = ? where session_id = ?", (folder, session_id)
+        )
+    cluster.database.add_session("child", parent_id="in")
+    cluster.registry.own_new(a.life, "child", "in")
+    assert cluster.registry.adopt("projects", "/srv/projects") == 3
+    assert cluster.registry.adopt("projects", "/srv/projects") == 0
+    found = dict(cluster.database.rows("select session_id, root from owners"))
+    assert found == {"in": "projects", "root": "projects", "child": "projects", "near": ""}
+    assert a.may_append("in")  # whose it is does not change
+
+
+def test_an_older_release_reads_the_roots_of_a_node(cluster: Cluster) -> None:
+    cluster.node("a", roots=("projects", "docs"))
+    ((text,),) = cluster.database.rows("select roots from nodes")
+    assert tuple(msgspec.json.decode(text)) == ("projects", "docs")  # all that it does with it

@@ -64,6 +64,7 @@ WRITTEN = {
     "store.url": '[store]\nurl = "postgresql://db.example/callboard"',
     "cluster.node": '[cluster]\nnode = "a"',
     "cluster.url": '[cluster]\nurl = "http://a.example"',
+    "roots": '[roots]\nprojects = "/srv/projects"',
     "keys.master": '[keys]\nmaster = "keyring"',
     "inactive": 'inactive = ["groq"]',
     "providers": '[providers.house]\nbase_url = "https://house.example/v1"',

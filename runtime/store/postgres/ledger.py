@@ -56,7 +56,7 @@ class Fence(Protocol):
         self,
         connection: SqlConnection,
         session_ids: Sequence[str],
-        created: Mapping[str, str | None],
+        created: Mapping[str, SessionCreated],
         *,
         expects: bool,
     ) -> Mapping[str, Refusal]:
@@ -65,7 +65,7 @@ class Fence(Protocol):
         Args:
             connection: Inside the transaction.
             session_ids: The sessions that the commit writes to.
-            created: Those of them that it makes, each with its parent.
+            created: Those of them that it makes, each with its first event.
             expects: The usual answer may be taken for granted: let a statement fail by the function
                 `as_expected` where nothing can be written, and return nothing. The commit is then made again
                 without this.
@@ -192,7 +192,7 @@ class PostgresLedger(Ledger):
             written = [each for each in entries if isinstance(each, PreparedAppend) and each.events]
             named = list(dict.fromkeys(each.session_id for each in written))
             created = {
-                each.session_id: first.parent_id
+                each.session_id: first
                 for each in written
                 if type(first := each.events[0][0]) is SessionCreated
             }

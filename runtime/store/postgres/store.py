@@ -36,6 +36,9 @@ OLDEST_SERVER = 150_000
 
 _Result = TypeVar("_Result")
 
+MakeQueries = Callable[[PostgresConnection, str], Queries]
+"""Makes the reads of a connection, given the name of the database for errors."""
+
 
 async def open_postgres_store(
     url: str,
@@ -44,6 +47,7 @@ async def open_postgres_store(
     clock: Callable[[], float] = time.monotonic,
     fence: Fence | None = None,
     folder: Path | None = None,
+    make_queries: MakeQueries = Queries,
 ) -> Store:
     """Open the store of a database for writing; make or migrate its tables.
 
@@ -57,11 +61,12 @@ async def open_postgres_store(
         fence: Checks in each commit whether this node may write, where several do. Without it, this is the
             only one.
         folder: The data folder, which is locked, and notes where its record is.
+        make_queries: Makes the reads of a connection.
     """
     address = address_of(url)
     if address.password:
         redactor.add(Secret(address.password))
-    return await trio.to_thread.run_sync(_open, address, folder, now_ms, clock, fence)
+    return await trio.to_thread.run_sync(_open, address, folder, now_ms, clock, fence, make_queries)
 
 
 async def open_postgres_reader(url: str) -> StoreReader:
@@ -110,14 +115,15 @@ def _open(
     now_ms: Callable[[], int],
     clock: Callable[[], float],
     fence: Fence | None,
+    make_queries: MakeQueries,
 ) -> Store:
     if folder is None:
-        return _open_database(address, None, now_ms, clock, fence)
+        return _open_database(address, None, now_ms, clock, fence, make_queries)
     make_folder(folder)
     lock = DataLock(folder)
     try:
         check_address(folder, address.public_url, address.name)
-        store = _open_database(address, lock, now_ms, clock, fence)
+        store = _open_database(address, lock, now_ms, clock, fence, make_queries)
         keep_address(folder, address.public_url)
     except BaseException:
         lock.release()
@@ -131,6 +137,7 @@ def _open_database(
     now_ms: Callable[[], int],
     clock: Callable[[], float],
     fence: Fence | None,
+    make_queries: MakeQueries,
 ) -> Store:
     connection = PostgresConnection(address, writes=True)
     try:
@@ -139,7 +146,7 @@ def _open_database(
         check_whole(connection, address.name)
         ledger = PostgresLedger(connection, address, now_ms, fence)
         health = StoreHealth(DiskRoom(None), None, clock, name=address.name)
-        return _PostgresStore(address, connection, ledger, health, lock)
+        return _PostgresStore(address, connection, ledger, health, lock, make_queries)
     except BaseException:
         connection.close()
         raise
@@ -199,12 +206,17 @@ class _PostgresStore(_Reading, ThreadedStore[PostgresConnection]):
         ledger: PostgresLedger,
         health: StoreHealth,
         lock: DataLock | None,
+        make_queries: MakeQueries,
     ) -> None:
         self._address = address
+        self._make = make_queries
         self._lock = lock
         super().__init__(address.name, health, MAX_READERS)
         self._connection = connection
         self._ledger = self._postgres = ledger
+
+    def _make_queries(self, connection: PostgresConnection, name: str) -> Queries:
+        return self._make(connection, name)
 
     async def check_record(self) -> None:
         """See `Store`."""

@@ -217,7 +217,14 @@ class Host:
         self.questions = UserQuestions(self.journal, plan.store, self.limits)
         end = (plan.sandbox or NoPrograms()).end_session
         self.keeping = SessionKeeping(
-            self.journal, self.directory, plan.store, plan.versions, plan.folders, self.agents, end
+            self.journal,
+            self.directory,
+            plan.store,
+            plan.versions,
+            plan.folders,
+            self.agents,
+            end,
+            str if plan.node is None else plan.node.place_of,
         )
         self.pruning = SessionPruning(self.keeping, plan.store, lambda: self.settings.sessions)
         self.undoing = Undoing(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import callboard
 from callboard.actors.cluster.node import ClusterNode
 from callboard.config.keys.tokens import Credentials, Role
-from callboard.config.sections import ClusterSettings, ServerSettings
+from callboard.config.sections import ClusterSettings, RootSettings, ServerSettings
 from callboard.config.settings import StoreSettings
 from callboard.embedding.runtime import host_of
 from callboard.gateway.gateway import listen, open_gateway
@@ -30,6 +30,7 @@ async def open_served(
     reached_at: str = "",
     server: ServerSettings | None = None,
     token: str = "",
+    roots: Mapping[str, str | RootSettings] | None = None,
     **options: Any,
 ) -> AsyncGenerator[Daemon]:
     """A node of the cluster at a database, whose model says its name unless there are `steps`.
@@ -43,6 +44,7 @@ async def open_served(
         reached_at: Where the others are told to find it; by default where it is.
         server: Of its door.
         token: One that was made before.
+        roots: Its named roots.
         options: Of `open_runtime`.
     """
     store, work = folder / node, folder / "work"
@@ -55,6 +57,7 @@ async def open_served(
     settings = callboard.Settings(
         store=StoreSettings(url=url),
         cluster=ClusterSettings(node=node, url=reached_at or f"http://127.0.0.1:{port}"),
+        roots=dict(roots or {}),
     )
     async with (
         callboard.open_runtime(

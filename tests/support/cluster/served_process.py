@@ -1,6 +1,6 @@
 """One node of a cluster with its door, as a process that can be killed.
 
-    served_process.py URL NODE FOLDER
+    served_process.py URL NODE FOLDER [NAME=ROOT | NAME=ROOT,shared]
 
 The turn of each input makes one call, which writes its key and the node into FOLDER/effects. What it says on stdout: its
 port and a token, once it serves.
@@ -15,6 +15,7 @@ from pathlib import Path
 import trio
 
 import callboard
+from callboard.config.sections import RootSettings
 from callboard.providers.provider import ModelRequest
 from callboard.providers.testing.script import ScriptedReply, reply
 from callboard.runtime.history import Result
@@ -31,7 +32,13 @@ def answer(request: ModelRequest) -> ScriptedReply:
     return reply(["I ", "count."], calls=[("count", {"key": uuid.uuid4().hex})])
 
 
-async def main(url: str, node: str, folder: str) -> None:
+def read_root(word: str) -> tuple[str, RootSettings]:
+    name, _, path = word.partition("=")
+    path, _, shared = path.partition(",")
+    return name, RootSettings(path=path, shared=shared == "shared")
+
+
+async def main(url: str, node: str, folder: str, *roots: str) -> None:
     effects = Path(folder) / "effects"
 
     @callboard.tool(effect="once")
@@ -43,12 +50,15 @@ async def main(url: str, node: str, folder: str) -> None:
         return key
 
     steps = [answer] * MAX_REQUESTS
-    async with open_served(url, node, Path(folder), steps=steps, tools=[count]) as daemon:
+    given = dict(map(read_root, roots))
+    async with open_served(
+        url, node, Path(folder), steps=steps, tools=[count], roots=given
+    ) as daemon:
         sys.stdout.write(f"{daemon.gateway.port} {daemon.token}\n")
         sys.stdout.flush()
         await trio.sleep_forever()
 
 
 if __name__ == "__main__":
-    given_url, name, place = sys.argv[1:]
-    trio.run(main, given_url, name, place)
+    given_url, name, place, *words = sys.argv[1:]
+    trio.run(main, given_url, name, place, *words)

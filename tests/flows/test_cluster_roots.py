@@ -1,0 +1,177 @@
+"""Nodes with named roots: a session runs only where its root is, and waits while that is nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+import trio
+
+pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+
+from callboard.client.client import connect
+from callboard.config.keys.tokens import Credentials
+from callboard.runtime.errors import ConflictError, ValidationError
+from support.cluster.served import effects_of, nodes_of, served
+from support.cluster.served_node import open_served
+from support.postgres.databases import new_database
+from support.postgres.server import needs_postgres
+from support.waits import until
+
+WAIT_SECONDS = 60.0
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    needs_postgres()
+    with new_database() as made:
+        yield made
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+async def knows(folder: Path, node: str, token: str) -> None:
+    """Wait until a node knows a token that was made at another one."""
+    file = Credentials(folder / node)
+    await until(lambda: file.find(token) is not None)
+
+
+def rows(url: str, sql: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(sql.encode()).fetchall()
+
+
+def ended(url: str) -> int:
+    ((count,),) = rows(url, "select count(*) from turns where ended_at_ms is not null")
+    assert isinstance(count, int)
+    return count
+
+
+def gaps(url: str) -> list[tuple[object, ...]]:
+    """Sessions whose events are not numbered 1, 2, 3, …"""
+    wrong = "having count(*) <> max(seq) or min(seq) <> 1"
+    return rows(url, f"select session from events group by session {wrong}")
+
+
+async def test_a_session_moves_only_to_a_node_with_its_root_and_waits_while_there_is_none(
+    url: str, tmp_path: Path
+) -> None:
+    folders = {node: made(tmp_path / f"at_{node}" / "tea") for node in "abd"}
+    roots = {node: f"projects={folder.parent}" for node, folder in folders.items()}
+    with ExitStack() as stack:
+        a, b = (stack.enter_context(served(url, node, tmp_path, roots[node])) for node in "ab")
+        c = stack.enter_context(served(url, "c", tmp_path))
+        with trio.fail_after(WAIT_SECONDS):
+            for node in "bc":
+                await knows(tmp_path, node, a.token)
+            async with connect(a.url, a.token) as client:
+                row = await client.create_session(workspace=str(folders["a"]))
+            assert row.workspace == str(folders["a"])
+            session = row.session_id
+            place = "select s.workspace, o.root from sessions s join owners o using (session_id)"
+            assert rows(url, place) == [("projects:tea", "projects")]
+            async with connect(b.url, a.token) as client:
+                assert (await client.session(session)).workspace == str(folders["b"])
+                page = await client.find_sessions(workspace=str(folders["b"]))
+                assert [each.session_id for each in page.sessions] == [session]
+            async with connect(c.url, a.token) as client:
+                with pytest.raises(ValidationError, match="not below a root"):
+                    await client.create_session(workspace=str(folders["a"]))
+                assert (await client.session(session)).workspace == "projects:tea"
+                for number in range(3):  # c relays it to a
+                    await client.prompt(session, f"Count {number}.")
+                a.kill()
+                await until(lambda: ended(url) == 3)
+                assert nodes_of(tmp_path)[-1] == "b"
+                for number in range(3):  # and to b
+                    await client.prompt(session, f"Count on {number}.")
+                b.kill()
+                with pytest.raises(ConflictError, match="has the root projects") as refused:
+                    await client.prompt(session, "And you?")
+                assert refused.value.kind == "root"
+                assert "--root projects=FOLDER" in str(refused.value)
+                assert ended(url) < 6
+                stack.enter_context(served(url, "d", tmp_path, roots["d"]))
+                await until(lambda: ended(url) == 6)  # by itself: nobody asks
+                await client.prompt(session, "And now?")
+                await until(lambda: ended(url) == 7)
+        assert nodes_of(tmp_path)[-1] == "d"
+        assert "c" not in nodes_of(tmp_path)
+        assert set(effects_of(tmp_path).values()) == {1}
+        assert gaps(url) == []
+
+
+async def test_an_idle_session_is_claimed_by_a_node_with_its_root_whichever_node_is_asked(
+    url: str, tmp_path: Path
+) -> None:
+    folder = made(tmp_path / "projects" / "tea")
+    roots = {"projects": str(folder.parent)}
+    async with (
+        open_served(url, "b", tmp_path, roots=roots) as b,
+        open_served(url, "c", tmp_path) as c,
+    ):
+        async with open_served(url, "a", tmp_path, roots=roots) as a:
+            session = await a.runtime.create_session(workspace=folder)
+            alone = await a.runtime.create_session(workspace=tmp_path / "work")
+        with trio.fail_after(WAIT_SECONDS):
+            await knows(tmp_path, "c", c.token)
+            async with connect(c.url, c.token) as client:
+                assert await client.ask(session.session_id, "Who are you?") == "By b."
+                with pytest.raises(ConflictError, match="Start node a") as refused:
+                    await client.prompt(alone.session_id, "Who are you?")
+                assert refused.value.kind == "root"
+            with pytest.raises(ConflictError, match="Start node a"):
+                await (await b.runtime.get_session(alone.session_id)).run("Who are you?")
+        async with open_served(url, "a", tmp_path, roots=roots, token=a.token) as a:
+            assert await (await a.runtime.get_session(alone.session_id)).run("Who?") == "By a."
+
+
+async def test_where_no_node_names_a_root_all_is_as_before(url: str, tmp_path: Path) -> None:
+    async with open_served(url, "b", tmp_path) as b:
+        async with open_served(url, "a", tmp_path) as a:
+            session = await a.runtime.create_session()
+        assert rows(url, "select root from owners") == [("",)]
+        assert rows(url, "select workspace from sessions") == [(str(tmp_path / "work"),)]
+        with trio.fail_after(WAIT_SECONDS):
+            assert await (await b.runtime.get_session(session.session_id)).run("Who?") == "By b."
+
+
+async def test_sessions_of_a_cluster_that_had_no_roots_belong_to_them_from_then_on(
+    url: str, tmp_path: Path
+) -> None:
+    folder = made(tmp_path / "projects" / "tea")
+    async with open_served(url, "a", tmp_path) as a:
+        inside = await a.runtime.create_session(workspace=folder)
+        await a.runtime.create_session()
+    roots = {"projects": str(folder.parent)}
+    async with open_served(url, "a", tmp_path, roots=roots, token=a.token):
+        with trio.fail_after(WAIT_SECONDS):
+            await until(
+                lambda: sorted(rows(url, "select root from owners")) == [("",), ("projects",)]
+            )
+    async with open_served(url, "c", tmp_path) as c:
+        with pytest.raises(ConflictError, match="has the root projects"):
+            await (await c.runtime.get_session(inside.session_id)).run("Who?")
+
+
+async def test_a_fork_and_an_import_belong_where_their_folder_is(url: str, tmp_path: Path) -> None:
+    folder = made(tmp_path / "projects" / "tea")
+    async with open_served(url, "a", tmp_path, roots={"projects": str(folder.parent)}) as a:
+        session = await a.runtime.create_session(workspace=folder)
+        with trio.fail_after(WAIT_SECONDS):
+            await session.run("Who?")
+            async with connect(a.url, a.token) as client:
+                fork = await client.fork(session.session_id)
+                file = await client.export_session(session.session_id)
+                imported = await client.import_session(file, workspace=str(folder))
+                for name in (fork.session_id, imported):
+                    assert (await client.session(name)).workspace == str(folder)
+                    assert await client.ask(name, "Who?") == "By a."
+    found = rows(url, "select o.root, s.workspace from owners o join sessions s using (session_id)")
+    assert found == [("projects", "projects:tea")] * 3
