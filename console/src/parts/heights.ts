@@ -90,6 +90,19 @@ export class Heights<Item extends Sized> {
     return Math.max(0, low);
   }
 
+  /** From what is in sight towards what is wanted, with at most so many that were not drawn before. */
+  grown(sight: Window, wanted: Window, drawn: ReadonlySet<string>, most: number): Window {
+    let { from, to } = sight;
+    const isNew = (at: number): boolean => !drawn.has(this.#items[at]!.id);
+    for (let at = from; at < Math.min(to, this.#items.length); at++) if (isNew(at)) most--;
+    for (let isMore = true; isMore; ) {
+      isMore = false;
+      if (from > wanted.from && (!isNew(from - 1) || most-- > 0)) [from, isMore] = [from - 1, true];
+      if (to < wanted.to && to < this.#items.length && (!isNew(to) || most-- > 0)) [to, isMore] = [to + 1, true];
+    }
+    return { from, to };
+  }
+
   /** What to draw of a view that is so high, with as much more around it. */
   window(top: number, height: number, around: number): Window {
     if (this.#items.length === 0) return { from: 0, to: 0 };

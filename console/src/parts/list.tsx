@@ -10,6 +10,8 @@ const AROUND = 1500;
 const FIRST_AROUND = 100;
 /** What is drawn changes when less than this is left of it. */
 const SLACK = 600;
+/** So many items that were not drawn before are drawn in one frame, beside those in sight: a page that was read takes some frames, and none of them long. */
+const NEW_A_FRAME = 4;
 /** Nearer to the end than this, the list stays at the end as it grows. */
 const NEAR_END = 48;
 
@@ -62,6 +64,10 @@ interface View {
   from: number;
   to: number;
   focus: string;
+  /** What was drawn last, and the frame that goes on with it. */
+  drawn: ReadonlySet<string>;
+  frame: number;
+  drawnAt: number;
 }
 
 export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
@@ -74,7 +80,7 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
   const again = () => count((before) => before + 1);
   const list = useMemo(() => {
     const heights = new Heights<Item>((item) => item.height ?? given.current.estimate(item));
-    const view: View = { isAtEnd: true, anchor: null, around: FIRST_AROUND, height: 0, top: 0, from: 0, to: 0, focus: "" };
+    const view: View = { isAtEnd: true, anchor: null, around: FIRST_AROUND, height: 0, top: 0, from: 0, to: 0, focus: "", drawn: new Set(), frame: 0, drawnAt: 0 };
     const observer = new ResizeObserver((entries) => {
       let isChanged = false;
       for (const { target, borderBoxSize } of entries) {
@@ -90,9 +96,21 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
   heights.take(items);
   if (view.height === 0) view.height = place.current?.clientHeight || 800;
   view.top = topOf(heights, view);
-  const range = heights.window(view.top, view.height, view.around);
+  const wanted = heights.window(view.top, view.height, view.around);
+  const range = heights.grown(heights.window(view.top, view.height, FIRST_AROUND), wanted, view.drawn, NEW_A_FRAME);
   const isSame = range.from === view.from && range.to === view.to && drawn.items === items;
   [view.from, view.to] = [range.from, range.to];
+  if (!isSame) view.drawn = new Set(items.slice(range.from, range.to).map((item) => item.id));
+  view.drawnAt = performance.now();
+  if ((range.from > wanted.from || range.to < wanted.to) && view.frame === 0) {
+    const goOn = (now: number) => {
+      // One that scrolled has drawn in this frame already.
+      const isDrawn = view.drawnAt >= now;
+      view.frame = isDrawn ? requestAnimationFrame(goOn) : 0;
+      if (!isDrawn) again();
+    };
+    view.frame = requestAnimationFrame(goOn);
+  }
 
   useEffect(() => {
     const element = place.current;
@@ -113,6 +131,7 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
     );
     return () => {
       cancelAnimationFrame(frame);
+      cancelAnimationFrame(view.frame);
       own.disconnect();
       observer.disconnect();
     };
@@ -144,7 +163,9 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
   /** Draw again if what is drawn does not reach far enough, and say what is in sight. */
   const look = () => {
     const wanted = heights.window(view.top, view.height, Math.max(0, view.around - SLACK));
-    if (wanted.from < view.from || wanted.to > view.to) again();
+    // The next frame draws more anyway, where it is not in sight.
+    const needed = view.frame === 0 ? wanted : heights.window(view.top, view.height, 0);
+    if (needed.from < view.from || needed.to > view.to) again();
     const { onSeen } = given.current;
     if (onSeen === undefined) return;
     const seen: Seen<Item>[] = [];

@@ -21,8 +21,9 @@ export function Menu({ label, choices }: { label: string; choices: readonly Choi
   // What is in it is drawn when it is open; only then it has a size.
   useLayoutEffect(() => {
     const menu = place.current;
-    const from = button.current?.getBoundingClientRect();
-    if (!isOpen || menu === null || from === undefined) return;
+    // A closed one asks for no size: a list has dozens, and each would make the browser lay out all of it.
+    const from = isOpen ? button.current?.getBoundingClientRect() : undefined;
+    if (menu === null || from === undefined) return;
     const { width, height } = menu.getBoundingClientRect();
     const below = from.bottom + GAP;
     const top = below + height > innerHeight ? from.top - GAP - height : below;

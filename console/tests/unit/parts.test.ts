@@ -101,6 +101,32 @@ describe("a windowed list", () => {
     expect(heightsOf([]).window(0, 800, 1500)).toEqual({ from: 0, to: 0 });
   });
 
+  it("grows from what is in sight by so many at a time, until it is as wanted", () => {
+    const heights = heightsOf(items);
+    const [sight, wanted] = [heights.window(50_000, 800, 100), heights.window(50_000, 800, 1500)];
+    const draw = (drawn: ReadonlySet<string>, most: number) => {
+      const { from, to } = heights.grown(sight, wanted, drawn, most);
+      return { from, to, ids: new Set(items.slice(from, to).map((item) => item.id)) };
+    };
+    const first = draw(new Set(), 4);
+    expect(first).toMatchObject(sight); // What is in sight is drawn at once, however much it is.
+    const sizes = [];
+    let last = first;
+    while (last.from > wanted.from || last.to < wanted.to) {
+      const next = draw(last.ids, 4);
+      expect(next.ids.size - last.ids.size).toBeLessThanOrEqual(4);
+      expect([...last.ids].every((id) => next.ids.has(id))).toBe(true);
+      sizes.push((last = next).ids.size);
+    }
+    expect(last).toMatchObject(wanted);
+    expect(sizes).toEqual([15, 19, 23, 27, 31, 35, 39]);
+    expect(draw(last.ids, 4)).toMatchObject(wanted); // What is drawn already counts for nothing.
+    expect(draw(new Set(), 100)).toMatchObject(wanted);
+    const few = heightsOf(items.slice(0, 3));
+    expect(few.grown(few.window(0, 800, 100), few.window(0, 800, 1500), new Set(), 4)).toEqual({ from: 0, to: 3 });
+    expect(heightsOf([]).grown({ from: 0, to: 0 }, { from: 0, to: 0 }, new Set(), 4)).toEqual({ from: 0, to: 0 });
+  });
+
   it("takes measured heights in place of estimates", () => {
     const heights = heightsOf(items);
     expect(heights.total).toBe(100_000);

@@ -1,0 +1,53 @@
+// @vitest-environment happy-dom
+// A windowed list takes a long page in some frames, and what is in it asks the browser for no layout that nobody needs.
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { WindowedList } from "../../src/parts/list";
+import { Menu } from "../../src/parts/menu";
+
+const root = () => document.getElementById("root")!;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "requestAnimationFrame", "cancelAnimationFrame", "performance"] });
+  document.body.innerHTML = '<div id="root"></div>';
+});
+afterEach(() => {
+  render(null, root());
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+describe("a windowed list", () => {
+  const items = Array.from({ length: 500 }, (_, at) => ({ id: `i${at}`, stamp: 0, position: at + 1 }));
+
+  it("draws what is in sight at once, and what is around it in some frames", async () => {
+    vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ height: 50 } as DOMRect);
+    vi.spyOn(Element.prototype, "scrollHeight", "get").mockReturnValue(500 * 50 - 800); // As far as a browser scrolls.
+    const subject = {};
+    const list = () => <WindowedList items={items} estimate={() => 50} label="all" subject={subject} draw={(item) => item.id} markOf={() => ""} size={500} toEnd="end" />;
+    await act(() => render(list(), root()));
+    const counts = [document.querySelectorAll("[data-id]").length];
+    for (let frame = 0; frame < 20; frame++) {
+      await act(() => void vi.advanceTimersByTime(16));
+      counts.push(document.querySelectorAll("[data-id]").length);
+    }
+    expect(counts[0]).toBe(18); // 800 px of the view, and 100 above it.
+    expect(counts.at(-1)).toBe(46);
+    for (const [at, count] of counts.entries()) expect(count - (counts[at - 1] ?? count)).toBeLessThanOrEqual(4);
+    expect(document.querySelector('[data-id="i499"]')).not.toBeNull();
+    expect(vi.getTimerCount()).toBe(0); // Nothing is drawn on and on.
+  });
+});
+
+describe("a menu", () => {
+  it("measures its button only when it opens", async () => {
+    const measured = vi.spyOn(HTMLElement.prototype, "getBoundingClientRect");
+    await act(() => render(<Menu label="More" choices={[{ name: "Do", icon: "more", run: () => undefined }]} />, root()));
+    expect(measured).not.toHaveBeenCalled();
+    const choices = root().querySelector<HTMLElement>('[role="menu"]')!;
+    await act(() => void choices.dispatchEvent(Object.assign(new Event("toggle"), { newState: "open" })));
+    expect(measured).toHaveBeenCalled();
+    expect(choices.textContent).toBe("Do");
+  });
+});
