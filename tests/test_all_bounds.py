@@ -598,7 +598,7 @@ ALONE: dict[str, str] = {
         gateway/openai/chat_answer: MAX_SHOWN
         gateway/openai/chat_request: MAX_MESSAGES MAX_METADATA
         gateway/openai/content: MAX_TOOLS_CHARS MAX_VALUES
-        gateway/openai/response_fold: MAX_OUTPUT_CHARS
+        gateway/openai/responses/fold: MAX_OUTPUT_CHARS
         runtime/turn_options: MAX_CLIENT_TOOLS
         runtime/turns/live_state: MIN_EVENTS
     """,

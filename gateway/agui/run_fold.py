@@ -35,7 +35,7 @@ from ...runtime.events import (
 from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
 from ...runtime.text import excerpt
-from ..openai.response_fold import MAX_OUTPUT_CHARS
+from ..openai.responses.fold import MAX_OUTPUT_CHARS
 from ..openai.turn_view import TurnView
 from ..openai.usage import TurnUsage
 from ..used_below import DELEGATE, is_delegation

@@ -13,10 +13,8 @@ history begins with that (`HistoryGiven`), and which is tainted by it.
 
 Begin with `routes`, which imports the rest when the first request comes (that of AG-UI is of the same shape), and `api`, which finds what a path
     means and turns every failure into an error of OpenAI's shape (`problems`). `chat_request` reads
-    chat completions, `chat` and `chat_answer` answer them; `response_request`, `responses`, `response_fold` (items and
-    events of a turn) and `response_record` (the same, from the record on: `gateway/recorded_turn`) do that for responses, with the structs of
-    `response_items`. `asked` is what both ask for; `turn_view` follows a turn; `content` reads texts and files;
-    `usage` counts tokens.
+    chat completions, `chat` and `chat_answer` answer them; the folder `responses` does that for responses. `asked` is
+    what both ask for; `turn_view` follows a turn; `content` reads texts and files; `usage` counts tokens.
 Comes in: requests with a body of JSON.
 Goes out: sessions, inputs and cancels; answers, and streams of events.
 Owns: nothing.

@@ -22,9 +22,20 @@ from ..http_turns import HttpTurns
 from ..shared.state import DaemonState
 from .chat import ChatApi
 from .problems import ApiProblem, answer_of, no_model, problem_of
-from .responses import ResponsesApi
+from .responses.api import ResponsesApi
+from .responses.compaction import CompactionApi
+from .responses.token_count import count_tokens
 
 VIA = "openai"
+
+WHAT_THERE_IS = "here are models, chat/completions and responses"
+ELSEWHERE = {
+    "models": "models are agents, which `callboard agents` or the console changes",
+    "chat/completions": "chat completions are not stored; responses are, and can be read again",
+    "completions": "use chat/completions",
+    "responses": 'a response is read by its id; one that streams is asked for with "stream": true',
+}
+"""What is said of a path, or of one below it, that other servers of this API answer."""
 
 _ID = re.compile(r"^responses/resp_[0-9A-Za-z_]+")
 
@@ -60,6 +71,7 @@ class OpenAiApi:
         self._daemon = daemon
         self._chat = ChatApi(daemon, turns)
         self._responses = ResponsesApi(turns)
+        self._compaction = CompactionApi(turns)
 
     async def answer(self, exchange: Exchange) -> HttpAnswer | None:
         """Answer a request, or refuse it in OpenAI's words."""
@@ -80,17 +92,24 @@ class OpenAiApi:
             "models": {"GET": self._models},
             "chat/completions": {"POST": self._chat.answer},
             "responses": {"POST": self._responses.create},
+            "responses/compact": {"POST": self._compaction.answer},
+            "responses/input_tokens": {"POST": count_tokens},
             "responses/ID": {"GET": self._responses.one, "DELETE": self._responses.delete},
             "responses/ID/input_items": {"GET": self._responses.input_items},
             "responses/ID/cancel": {"POST": self._responses.cancel},
         }
         answers = known.get("models" if first == "models" else _ID.sub("responses/ID", path))
         if answers is None:
-            raise ApiProblem(f"there is nothing at /v1/{path}", status=404, code="not_found")
+            why = ELSEWHERE.get(path.rpartition("/")[0] or path, WHAT_THERE_IS)
+            raise ApiProblem(f"there is nothing at /v1/{path}: {why}", status=404, code="not_found")
         if method not in answers:
-            allowed = ", ".join(answers)
+            allowed = " or ".join(answers)
+            why = ELSEWHERE.get(first if first == "models" else path, "")
             raise ApiProblem(
-                f"{allowed} is answered here", status=405, headers=(("allow", allowed),)
+                f"only {allowed} is answered at /v1/{path}" + (f": {why}" if why else ""),
+                status=405,
+                code="method_not_allowed",
+                headers=(("allow", ", ".join(answers)),),
             )
         return answers[method]
 

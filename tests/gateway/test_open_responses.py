@@ -11,7 +11,7 @@ import pytest
 import callboard
 from callboard.config.sections import OpenAiSettings
 from callboard.config.settings import Settings
-from callboard.gateway.openai import response_fold
+from callboard.gateway.openai.responses import fold as response_fold
 from callboard.providers.testing.script import reply
 from support.gateway.daemon_scene import Daemon, open_daemon
 from support.gateway.door_scene import request

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ...embedding.turn import TurnEvent
-from ...runtime.definitions import CallStatus
-from ...runtime.events import (
+from ....embedding.turn import TurnEvent
+from ....runtime.definitions import CallStatus
+from ....runtime.events import (
     AttemptCharged,
     AttemptFailed,
     CallFinished,
@@ -25,9 +25,10 @@ from ...runtime.events import (
     ModelSwitched,
     TurnEnded,
 )
-from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
-from ...runtime.text import excerpt
-from .response_items import (
+from ....runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
+from ....runtime.text import excerpt
+from ..turn_view import TurnView
+from .items import (
     ApprovalItem,
     FunctionCallItem,
     IncompleteWhy,
@@ -42,7 +43,6 @@ from .response_items import (
     ResponseEvent,
     SummaryText,
 )
-from .turn_view import TurnView
 
 MAX_OUTPUT_CHARS = 16 * 1024
 """Of the result of a call that was made here; the record has all of it."""

@@ -8,23 +8,24 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from ...actors.upkeep.keeping import MAX_BATCH
-from ...embedding.runtime import host_of
-from ...embedding.turn import TurnEvent
-from ...runtime.errors import ActorStopped, CallboardError
-from ...runtime.turn_options import ClientContext
-from ...runtime.wire.fields import Role
-from ..connection.caller import Requester
-from ..door.exchange import Exchange, ResponseStream
-from ..door.http import JSON, Headers, HttpAnswer
-from ..http_turns import HeldTurn, HttpTurn, HttpTurns
-from ..recorded_turn import RecordedTurn
-from .asked import REPLAYED, Begun, TurnOpener, WantedTurn, key_of
-from .content import decoded, read_by
-from .problems import ApiProblem, error_body, gone, late, problem_of
-from .response_fold import ResponseFold, behind
-from .response_items import DeletedResponse, GivenItems, ResponseBody, ResponseEvent
-from .response_record import (
+from ....actors.upkeep.keeping import MAX_BATCH
+from ....embedding.runtime import host_of
+from ....embedding.turn import TurnEvent
+from ....runtime.errors import ActorStopped, CallboardError
+from ....runtime.turn_options import ClientContext
+from ....runtime.wire.fields import Role
+from ...connection.caller import Requester
+from ...door.exchange import Exchange, ResponseStream
+from ...door.http import JSON, Headers, HttpAnswer
+from ...http_turns import HeldTurn, HttpTurn, HttpTurns
+from ...recorded_turn import RecordedTurn
+from ..asked import REPLAYED, Begun, TurnOpener, WantedTurn, key_of
+from ..content import decoded, read_by
+from ..problems import ApiProblem, error_body, gone, late, problem_of
+from ..turn_view import TurnView
+from .fold import ResponseFold, behind
+from .items import DeletedResponse, GivenItems, ResponseBody, ResponseEvent
+from .record import (
     RecordedResponse,
     ResponsePlace,
     body_of,
@@ -32,8 +33,7 @@ from .response_record import (
     place_of,
     recorded,
 )
-from .response_request import ResponseRequest, ResponseStyle, asked_of
-from .turn_view import TurnView
+from .request import ResponseRequest, ResponseStyle, asked_of
 
 
 class ResponsesApi:

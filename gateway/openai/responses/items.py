@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from .problems import ErrorBody as ErrorBody
-from .usage import ResponseUsage
+from ..problems import ErrorBody as ErrorBody
+from ..usage import ResponseUsage
 
 
 class OutputText(msgspec.Struct):
@@ -140,6 +140,38 @@ class GivenItems(msgspec.Struct):
     last_id: str | None
     has_more: bool
     object: str = "list"
+
+
+class CompactionItem(msgspec.Struct):
+    """What stands in the place of a conversation; only callboard reads its content again."""
+
+    id: str
+    encrypted_content: str
+    type: str = "compaction"
+
+
+class Compacted(msgspec.Struct):
+    """That content: see `request.KeptTalk`, which reads it."""
+
+    summary: str
+    items: list[GivenItem]
+
+
+class CompactedBody(msgspec.Struct):
+    """A conversation that was summed up: what the next request has as its input."""
+
+    id: str
+    created_at: int
+    output: list[CompactionItem]
+    usage: ResponseUsage
+    object: str = "response.compaction"
+
+
+class TokenCountBody(msgspec.Struct):
+    """How many tokens a model would read."""
+
+    input_tokens: int
+    object: str = "response.input_tokens"
 
 
 class DeletedResponse(msgspec.Struct):

@@ -12,20 +12,21 @@ from collections.abc import Generator, Iterable
 
 import msgspec
 
-from ...embedding.runtime import host_of
-from ...embedding.turn import TurnEvent
-from ...runtime.budget import Budget
-from ...runtime.definitions import Attachment, ThinkingEffort
-from ...runtime.errors import NotFoundError
-from ...runtime.events import ApprovalAnswered, CallFinished, TurnStarted
-from ...runtime.history import Answer, Call, Input, Item, Result, text_of
-from ...runtime.turn_options import ANY_TOOL, ClientContext, TurnOptions
-from ..connection.caller import Requester
-from ..recorded_turn import RecordedTurn
-from .chat_request import ANY_OBJECT
-from .problems import ApiProblem
-from .response_fold import ResponseFold
-from .response_items import (
+from ....embedding.runtime import host_of
+from ....embedding.turn import TurnEvent
+from ....runtime.budget import Budget
+from ....runtime.definitions import Attachment, ThinkingEffort
+from ....runtime.errors import NotFoundError
+from ....runtime.events import ApprovalAnswered, CallFinished, TurnStarted
+from ....runtime.history import Answer, Call, Input, Item, Result, text_of
+from ....runtime.turn_options import ANY_TOOL, ClientContext, TurnOptions
+from ...connection.caller import Requester
+from ...recorded_turn import RecordedTurn
+from ..chat_request import ANY_OBJECT
+from ..problems import ApiProblem
+from ..turn_view import AnswerParts, TurnView
+from .fold import ResponseFold
+from .items import (
     AllowedFunctions,
     AnswerText,
     ApprovalResponseItem,
@@ -43,7 +44,6 @@ from .response_items import (
     ResponseEvent,
     TextForm,
 )
-from .turn_view import AnswerParts, TurnView
 
 
 class ResponsePlace(msgspec.Struct, frozen=True):
@@ -196,7 +196,7 @@ async def input_of(requester: Requester, place: ResponsePlace) -> list[GivenItem
         assert turn.accepted is not None
         if not place.part:
             asked = Input(turn.accepted.text, turn.accepted.attachments)
-            items = [each for item in (*turn.given, asked) for each in _items_of(item)]
+            items = [each for item in (*turn.given, asked) for each in items_of(item)]
         else:
             parts = AnswerParts(requester.via)
             view = TurnView(each.name for each in turn.client.tools)
@@ -211,7 +211,7 @@ async def input_of(requester: Requester, place: ResponsePlace) -> list[GivenItem
     return items
 
 
-def _items_of(item: Item) -> Generator[GivenItem]:
+def items_of(item: Item) -> Generator[GivenItem]:
     """Give a part of a conversation as items, without their ids."""
     match item:
         case Input(text=text, attachments=files):
