@@ -74,7 +74,7 @@ export type InputMode = ("interrupt" | "queue" | "steer")
  * This interface was referenced by `Protocol`'s JSON-Schema
  * via the `definition` "ListName".
  */
-export type ListName = ("agents" | "default_model" | "hooks" | "keys" | "models" | "prices" | "providers" | "roots" | "schedules" | "settings" | "skills" | "tokens" | "tools" | "usage")
+export type ListName = ("agents" | "default_model" | "hooks" | "keys" | "models" | "prices" | "providers" | "roots" | "schedules" | "settings" | "skills" | "status" | "tokens" | "tools" | "usage")
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
  * via the `definition` "InputSource".
@@ -1697,6 +1697,7 @@ params: {
 after?: number
 level?: ("debug" | "error" | "info" | "warning")
 limit?: number
+wait?: boolean
 idempotency_key?: (string | null)
 }
 result: {
@@ -3787,4 +3788,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 7e64edf8088f8e98e3914d67633e3ed1d5859a99f02b0020b8970630f0e27de0
+// Of the schema: 5eba7978d03234340f06aecb66a9207fdda628d75d0553893149934c029d68a3

@@ -223,7 +223,9 @@ async def _delegated(
     )
 
 
-@methods.add("log/tail", Role.ADMIN)
-def tail_log(caller: Caller, params: TailLog) -> LogTail:
-    """Return what the daemon logged last, with secrets masked."""
+@methods.add("log/tail", Role.ADMIN, is_slow=True)
+async def tail_log(caller: Caller, params: TailLog) -> LogTail:
+    """Return what the daemon logged last, with secrets masked; or wait for what it logs next."""
+    if params.wait:
+        await caller.daemon.log_end.wait(params.after, params.level)
     return caller.daemon.log_end.tail(params.after, params.level, page(params.limit))

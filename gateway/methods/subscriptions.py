@@ -98,12 +98,19 @@ async def wait_lists(caller: Caller, params: KnownLists) -> ListRevisions:
     if ListName.USAGE in params.known:
         follow_usage(host_of(caller.runtime))
     with trio.move_on_after(WAIT_SECONDS):
-        return ListRevisions(await host_of(caller.runtime).lists.wait(params.known))
+        return ListRevisions(await caller.daemon.status_watch.wait(params.known))
     return ListRevisions(params.known)
 
 
 WHOLE = frozenset(
-    {ListName.HOOKS, ListName.USAGE, ListName.SETTINGS, ListName.SKILLS, ListName.TOKENS}
+    {
+        ListName.HOOKS,
+        ListName.USAGE,
+        ListName.SETTINGS,
+        ListName.SKILLS,
+        ListName.STATUS,
+        ListName.TOKENS,
+    }
 )
 """Lists that say something about the work of all."""
 

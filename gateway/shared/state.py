@@ -15,6 +15,7 @@ from ...config.mcp.settings import McpSettings
 from ...config.mcp.wire import McpLogin
 from ...config.sections import ServerSettings
 from ...embedding.configuration import Configuration
+from ...embedding.list_changes import StatusWatch
 from ...embedding.runtime import Runtime, configuration_of, give_configuration, host_of
 from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import OverloadedError
@@ -152,6 +153,7 @@ class DaemonState:
         store_unavailable: Said to clients since the database of the cluster does not answer; `None` while it does.
         counts: What has happened since.
         log_end: What was logged last.
+        status_watch: Finds what has changed of the status, for those who follow it.
         heartbeat, stall_watch: Whether it lives, where it is a process of its own.
         take_settings: Has other settings of the door hold; the door itself gives it.
         started_at: When it began, on the monotonic clock.
@@ -194,6 +196,7 @@ class DaemonState:
         self._added_roots: list[str] = []
         self.counts = EventCounts()
         self.log_end = LogEnd()
+        self.status_watch = StatusWatch(host_of(runtime), self._own_status)
         self.heartbeat: Heartbeat | None = None
         self.stall_watch: StallWatch | None = None
         self.take_settings: Callable[[ServerSettings], None] = lambda _: None
@@ -230,6 +233,18 @@ class DaemonState:
                 "roots"
             )
         self._added_roots.append(path)
+
+    def _own_status(self) -> object:
+        """Return what a status has beyond the runtime's: times to a hundredth of a second, as they are shown."""
+        heart, loop, configuration = self.heartbeat, self.stall_watch, self.configuration
+        journal = None if heart is None else heart.journal_seconds
+        return (
+            len(self.connections),
+            self.is_stopping,
+            None if journal is None else round(journal, 2),
+            None if loop is None else (loop.blocked, round(loop.lag_seconds, 2)),
+            None if configuration is None else configuration.state,
+        )
 
     def stop(self) -> None:
         """Begin the orderly end; never wait."""

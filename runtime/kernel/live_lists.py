@@ -33,6 +33,7 @@ class ListName(enum.StrEnum):
     USAGE = "usage"
     HOOKS = "hooks"
     SCHEDULES = "schedules"
+    STATUS = "status"
 
 
 def lists_named(known: Mapping[str, int]) -> dict[ListName, int]:

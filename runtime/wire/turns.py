@@ -60,11 +60,15 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class TailLog(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records of the log to return: those behind `after` of at least this level, the latest `limit` of them."""
+    """Which records of the log to return: those behind `after` of at least this level, the latest `limit` of them.
+
+    With `wait`, the answer comes once there is one, within 25 seconds in any case.
+    """
 
     after: WireInteger = 0
     level: LogLevel = "info"
     limit: WireInteger = 200
+    wait: bool = False
 
 
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

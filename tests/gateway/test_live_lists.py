@@ -13,6 +13,7 @@ import trio.testing
 
 import callboard
 from callboard.config.managed import load_managed
+from callboard.embedding.list_changes import LOOK_SECONDS, StatusWatch
 from callboard.embedding.runtime import host_of
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Agent
@@ -21,7 +22,7 @@ from callboard.runtime.kernel.live_lists import ListName
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.providers import NewProvider, ProviderChanged
 from support.gateway.configured_daemon import served
-from support.gateway.daemon_scene import open_client
+from support.gateway.daemon_scene import open_client, open_daemon
 from support.portal.doors import options_of
 from support.waits import until
 
@@ -209,8 +210,71 @@ async def test_a_role_follows_what_it_may_read(tmp_path: Path) -> None:
                 with pytest.raises(PermissionRefused, match=name):
                     await eye.wait_lists({name: 0})
             assert await guest.wait_lists({"agents": 0, "providers": 0})
-            with pytest.raises(PermissionRefused, match="usage"):
-                await guest.wait_lists({"usage": 0})
+            for name in ("usage", "status"):
+                with pytest.raises(PermissionRefused, match=name):
+                    await guest.wait_lists({name: 0})
+
+
+class Gate:
+    """A tool that runs until the test lets it end, and the model that calls it."""
+
+    def __init__(self) -> None:
+        self.opened = trio.Event()
+        self.model = callboard.ScriptedModel([reply(calls=[("slowly", {})]), reply("Done.")])
+
+        @callboard.tool(tier="read_only")
+        async def slowly() -> str:
+            """Wait for the test."""
+            await self.opened.wait()
+            return "done"
+
+        self.tool = slowly
+
+
+async def test_the_status_is_followed_while_turns_calls_and_clients_come_and_go() -> None:
+    gate = Gate()
+    async with (
+        open_daemon(gate.model, tools=[gate.tool]) as daemon,
+        open_client(daemon) as one,
+        open_client(daemon) as other,
+        trio.open_nursery() as nursery,
+    ):
+        follower = Follower(other, "status")
+
+        async def hears() -> None:
+            count = len(follower.heard)
+            await until(lambda: len(follower.heard) > count)
+
+        with trio.fail_after(PATIENCE_SECONDS):
+            await nursery.start(follower.run)
+            session_id = (await one.create_session()).session_id
+            nursery.start_soon(one.ask, session_id, "Go.")
+            while not (work := (await one.status()).work) or not work.calls:
+                await hears()
+            gate.opened.set()
+            while not (work := (await one.status()).work) or work.turns:
+                await hears()
+            while (await one.status()).connections != 2:
+                await hears()
+            async with open_client(daemon):
+                await hears()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_status_in_which_nothing_happens_is_no_change(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with callboard.open_runtime(model="rehearsal") as runtime:
+        assert await runtime.wait_lists({"status": 0})
+        also = [1]
+        watch = StatusWatch(host_of(runtime), lambda: also[0])
+        revisions = {ListName.STATUS: 0}
+        with trio.move_on_after(10 * LOOK_SECONDS) as nothing:
+            for _ in range(3):  # the first look knows of nothing, and may come a step later
+                revisions = await watch.wait(revisions)
+        assert nothing.cancelled_caught
+        also[0] = 2
+        assert await watch.wait(revisions) != revisions  # the control
 
 
 async def test_what_the_operator_says_wins_over_what_is_set(tmp_path: Path) -> None:

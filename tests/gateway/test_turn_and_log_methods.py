@@ -7,6 +7,7 @@ import logging
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 import callboard
 from callboard.config.sections import Strength
@@ -40,7 +41,9 @@ from callboard.runtime.store.rows import Append
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.turns import TurnRecord
 from support.gateway.daemon_scene import open_client, open_daemon
+from support.waits import until
 
+PATIENCE_SECONDS = 20.0
 LOOK: tuple[str, dict[str, object]] = ("list_directory", {"path": "."})
 DELETE = ("delete_file", {"path": "gone.txt"})
 
@@ -351,6 +354,66 @@ def test_the_end_of_the_log_is_bounded_and_says_what_is_lost() -> None:
     assert tail.records[-1].number == tail.head
     assert tail.is_cut
     assert len(wire_json(tail)) < PAGE_BYTES + 1000
+
+
+async def test_who_follows_the_log_is_answered_when_something_is_logged() -> None:
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        heard: list[list[str]] = []
+        head = (await client.upkeep.log(level="warning")).head
+        logger = logging.getLogger("callboard.gateway")
+
+        async def follow(task_status: trio.TaskStatus[None]) -> None:
+            after = head
+            task_status.started()
+            while True:
+                tail = await client.upkeep.log(after=after, level="warning", wait=True)
+                after = tail.head
+                heard.append([each.message for each in tail.records])
+
+        async with trio.open_nursery() as nursery:
+            await nursery.start(follow)
+            with trio.fail_after(PATIENCE_SECONDS):
+                await until(lambda: daemon.gateway.daemon.log_end.followers == 1)
+                logger.info("this wakes nobody")
+                await trio.to_thread.run_sync(logger.warning, "of a thread")
+                logger.warning("and right behind it")
+                await until(lambda: bool(heard))
+                assert heard == [["of a thread", "and right behind it"]]
+                logger.error("later")
+                await until(lambda: len(heard) == 2)
+            assert heard[1] == ["later"]
+            # What waits holds up no other request of the connection.
+            assert (await client.upkeep.log(level="error")).records[-1].message == "later"
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_wait_for_the_log_ends_and_keeps_nothing_for_who_is_slow(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    end = LogEnd()
+    logger = logging.getLogger("callboard.test_log_end")
+    logger.setLevel(logging.INFO)
+    with end.kept():
+        began = trio.current_time()
+        await end.wait(0, "info")
+        assert trio.current_time() - began == log_end.WAIT_SECONDS
+        logger.info("one")
+        await end.wait(1, "info")
+        await end.wait(0, "warning")
+        assert trio.current_time() - began == 3 * log_end.WAIT_SECONDS
+        # A number of an earlier process is behind nothing that will come: it is answered.
+        began = trio.current_time()
+        await end.wait(900, "info")
+        await end.wait(0, "info")
+        assert trio.current_time() - began == pytest.approx(2 * log_end.GATHER_SECONDS)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(end.wait, 1, "info")
+            await trio.testing.wait_all_tasks_blocked()
+            for number in range(2 * MAX_RECORDS):
+                logger.info("record %d", number)
+        tail = end.tail(1, "info", 1000)
+        assert (len(tail.records), tail.head, tail.is_cut) == (1000, 2 * MAX_RECORDS + 1, True)
+    assert end.followers == 0
 
 
 def test_where_a_program_set_up_no_log_its_warnings_still_go_to_stderr(

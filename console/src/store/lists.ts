@@ -23,16 +23,18 @@ const READ_BY: Record<ListName, Method> = {
   schedules: "schedule/list",
   settings: "settings/get",
   skills: "skill/list",
+  status: "runtime/status",
   tokens: "token/list",
   tools: "tool/list",
   usage: "usage/get",
 };
 
 const revisions = signal<Readonly<Partial<Record<ListName, number>>>>({});
-/** Following usage costs the daemon something, so it is followed once somebody has looked at it. */
-const followed = new Set<ListName>((Object.keys(READ_BY) as ListName[]).filter((name) => name !== "usage"));
+/** Following these costs the daemon something: usage is followed once somebody has looked at it, the status while somebody does. */
+const followed = new Set<ListName>((Object.keys(READ_BY) as ListName[]).filter((name) => name !== "usage" && name !== "status"));
 /** Lists that this login may read and not follow, as of a token that is limited: what is shown of them is read when somebody comes to it. */
 const refused = signal<ReadonlySet<ListName>>(new Set());
+export const isRefused = (name: ListName): boolean => refused.value.has(name);
 /** The greeting of the connection on which they were refused: another one may be of another login. */
 let greeted: Welcome | null = null;
 let isFollowing = false;
@@ -125,6 +127,12 @@ export function useResource<T>(read: () => Promise<T>, lists: readonly ListName[
     }
     first.current = false;
   }, deps);
-  useEffect(() => () => void (latest.current += 1), []);
+  useEffect(
+    () => () => {
+      latest.current += 1;
+      if (lists[0] === "status") followed.delete("status");
+    },
+    [],
+  );
   return { ...state, again };
 }

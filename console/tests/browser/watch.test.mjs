@@ -79,6 +79,9 @@ test("usage is summed by day, model, agent and session, and is taken along as CS
 
 test("the status and the end of the log are live, for administrators", async () => {
   const { page, close } = await opened();
+  const asked = [];
+  page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => asked.push(JSON.parse(payload))));
+  await page.reload();
   await go(page, "#/logs");
   await page.getByText("Running for").waitFor();
   await page.getByRole("cell", { name: "directory" }).waitFor();
@@ -89,6 +92,19 @@ test("the status and the end of the log are live, for administrators", async () 
   await page.getByLabel("Warnings").check();
   await page.getByText("a bridge is out").waitFor();
   await looks(page, "logs");
+  // Nothing is asked again and again: the page waits for the next record of this level, and is answered once for each.
+  const waits = () => asked.filter((each) => each.method === "log/tail" && each.params.level === "warning");
+  const before = waits().length;
+  peer.stdin.write("log the bridge is back\n");
+  await page.getByText("the bridge is back").waitFor();
+  assert.deepEqual(waits().slice(before - 1).map((each) => each.params.wait), [true, true]);
+  // A session that works is listed while it does, and no more afterwards.
+  const other = await page.context().newPage();
+  await other.goto(new URL("/#/chat/new", page.url()).href);
+  await say(other, "long one");
+  await page.getByRole("link", { name: /pause/ }).waitFor();
+  await other.getByRole("button", { name: "Stop" }).click();
+  await page.getByText("Nothing runs now.").waitFor();
   await close();
 });
 

@@ -289,9 +289,14 @@ class ClientUpkeep(_Requests):
         after: int = 0,
         level: Literal["debug", "info", "warning", "error"] = "info",
         limit: int = 200,
+        wait: bool = False,
     ) -> LogTail:
-        """Return what the daemon logged last, of at least a level, behind the record with this number."""
-        params = TailLog(after=after, level=level, limit=limit)
+        """Return what the daemon logged last, of at least a level, behind the record with this number.
+
+        With `wait`, the answer comes once there is such a record, or after 25 seconds without one. To follow the
+        log, ask again behind its `head`; `is_cut` says that more came meanwhile than an answer holds.
+        """
+        params = TailLog(after=after, level=level, limit=limit, wait=wait)
         return await self._client.request("log/tail", params, LogTail)
 
     async def backup(self) -> BackupMade:

@@ -176,6 +176,7 @@ class Host:
 
     guard: AddressGuard | None = None
     follows_usage = False
+    status_watch: object = None  # a `StatusWatch`, once a program has followed the status
 
     def __init__(
         self, plan: Plan, http: HttpClient, web: HttpClient, connect: Connect | None = None

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+import trio
 
 from ..config.setting_rows import SettingsChange
 from ..config.settings import Settings
 from ..runtime.events import MessageCompleted, Stored
 from ..runtime.kernel.live_lists import ListName, lists_named
 from .host import Host
+from .status import RuntimeStatus, status_of
+
+LOOK_SECONDS = 1.0
+"""Between two looks at a status that somebody follows: mailboxes and programs tell nobody that they change."""
 
 _MODELS = frozenset({"model", "providers", "inactive"})
 
@@ -55,5 +61,60 @@ async def wait_lists(host: Host, known: Mapping[str, int]) -> dict[str, int]:
     wanted = lists_named(known)
     if ListName.USAGE in wanted:
         follow_usage(host)
-    found = await host.lists.wait(wanted)
+    watch = host.status_watch
+    if not isinstance(watch, StatusWatch):
+        host.status_watch = watch = StatusWatch(host)
+    found = await watch.wait(wanted)
     return {str(name): revision for name, revision in found.items()}
+
+
+class StatusWatch:
+    """Counts each change of the status as one of the list `status`, while somebody waits for it.
+
+    Nobody who waits costs nothing; many who wait cost one look a second.
+
+    Args:
+        host: Whose status.
+        also: What else belongs to it; another value is a change.
+    """
+
+    def __init__(self, host: Host, also: Callable[[], object] = lambda: None) -> None:
+        self._host = host
+        self._also = also
+        self._seen: object = None
+        self._looked_at = float("-inf")
+
+    async def wait(self, known: Mapping[ListName, int]) -> dict[ListName, int]:
+        """Wait until a list has another revision, as `LiveLists.wait`; look at the status meanwhile if it is one of them."""
+        lists = self._host.lists
+        if ListName.STATUS not in known:
+            return await lists.wait(known)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look, name="look at the status")
+            found = await lists.wait(known)
+            nursery.cancel_scope.cancel(reason="a list has changed")
+        return found
+
+    async def _look(self) -> None:
+        while True:
+            now = trio.current_time()
+            if now >= self._looked_at + LOOK_SECONDS:
+                self._looked_at = now
+                seen = _without_times(status_of(self._host)), self._also()
+                if seen != self._seen:
+                    self._seen = seen
+                    self._host.lists.changed(ListName.STATUS)
+            await trio.sleep_until(self._looked_at + LOOK_SECONDS)
+
+
+def _without_times(status: RuntimeStatus) -> object:
+    """Return what of a status is other only when something happens."""
+    return (
+        status.sessions,
+        [each.turn_id for each in status.turns],
+        [each.call_id for each in status.calls],
+        [(each.session_id, each.process_id) for each in status.background],
+        status.storage_failed,
+        status.storage_warning,
+        status.actors,
+    )

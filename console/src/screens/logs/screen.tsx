@@ -1,5 +1,5 @@
 // How the daemon is: its parts, what it does now, and the end of its log.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Methods } from "../../link";
 import { clock, duration, moment, whole } from "../../parts/amounts";
 import { Choose } from "../../parts/form";
@@ -11,7 +11,7 @@ import { shown } from "../../parts/text";
 import { Tiles, type Tile } from "../../parts/tiles";
 import { useWatch } from "../../parts/watch";
 import * as app from "../../store/app";
-import { useResource } from "../../store/lists";
+import { isRefused, useResource } from "../../store/lists";
 import { textOf } from "../../store/problem";
 import { hrefOf } from "../../store/route";
 import { words } from "../../store/settings";
@@ -26,22 +26,26 @@ type Level = LogRecord["level"];
 const KEPT = 500;
 
 export default function Logs() {
-  const status = useResource(() => app.link.request("runtime/status", {}), []);
-  useWatch(status.again);
+  const status = useResource(() => app.link.request("runtime/status", {}), ["status"]);
+  const [, tick] = useState(0);
+  const readAt = useMemo(() => performance.now(), [status.value]);
+  // Times go on while nothing happens; who may not follow the status looks again.
+  useWatch(() => (isRefused("status") ? status.again() : tick((count) => count + 1)));
+  const age = (performance.now() - readAt) / 1000;
   return (
     <Page isWide>
-      <Loaded resource={status}>{(value) => <Now status={value} />}</Loaded>
+      <Loaded resource={status}>{(value) => <Now status={value} age={age} />}</Loaded>
       {app.may("log/tail") && <Log />}
     </Page>
   );
 }
 
-function Now({ status }: { status: Status }) {
+function Now({ status, age }: { status: Status; age: number }) {
   const text = its.value;
   const { work, actors = [], loop, config, sandbox } = status;
   const strength = sandbox?.strength ?? "";
   const tiles: Tile[] = [
-    { name: text.up, value: duration(status.uptime_seconds * 1000), more: status.pid ? text.process(String(status.pid)) : "" },
+    { name: text.up, value: duration((status.uptime_seconds + age) * 1000), more: status.pid ? text.process(String(status.pid)) : "" },
     { name: text.version, value: status.version ?? "" },
     { name: text.connections, value: whole(status.connections) },
     { name: text.sessions, value: whole(work?.sessions.length) },
@@ -65,7 +69,7 @@ function Now({ status }: { status: Status }) {
         </p>
       ))}
       <Tiles tiles={tiles} />
-      <AtWork status={status} />
+      <AtWork status={status} age={age} />
       {actors.length > 0 && (
         <Section title={text.actors} lead={text.actorsLead} isBare>
           <Table
@@ -105,7 +109,7 @@ interface Running {
   seconds: number;
 }
 
-function AtWork({ status }: { status: Status }) {
+function AtWork({ status, age }: { status: Status; age: number }) {
   const text = its.value;
   const { turns = [], calls = [], background = [] } = status.work ?? { sessions: [] };
   const rows: Running[] = [
@@ -127,7 +131,7 @@ function AtWork({ status }: { status: Status }) {
           columns={[
             { name: text.columns.what, value: (each) => each.what, draw: (each) => <a href={each.href}>{shown(each.what)}</a> },
             { name: text.columns.session, value: (each) => titles.get(each.sessionId) || words.value.untitled },
-            { name: text.columns.seconds, value: (each) => each.seconds, draw: (each) => duration(each.seconds * 1000), isNumber: true },
+            { name: text.columns.seconds, value: (each) => each.seconds, draw: (each) => duration((each.seconds + age) * 1000), isNumber: true },
           ]}
         />
       )}
@@ -142,36 +146,35 @@ function Log() {
   const [isCut, setCut] = useState(false);
   const [problem, setProblem] = useState("");
   const [wanted, setWanted] = useState("");
-  const head = useRef(0);
-  const latest = useRef(0);
-  const read = async (isAgain: boolean) => {
-    const own = isAgain ? ++latest.current : latest.current;
-    try {
-      const tail = await app.link.request("log/tail", { after: isAgain ? 0 : head.current, level, limit: KEPT });
-      if (own !== latest.current) return;
-      // A daemon that was started again counts from the beginning.
-      const isOther = tail.head < head.current;
-      head.current = tail.head;
-      // What is missing in between is read, or told.
-      if ((isOther || tail.is_cut) && !isAgain) return read(true);
-      setRecords((old) => [...(isAgain ? [] : (old ?? [])), ...tail.records].slice(-KEPT));
-      if (isAgain) setCut(tail.is_cut);
-      setProblem("");
-    } catch (error) {
-      if (own === latest.current && !app.isGone(error)) setProblem(textOf(error));
-    }
-  };
+  const [tries, setTries] = useState(0);
   const isOpen = app.link.state.value.kind === "open";
   useEffect(() => {
-    if (isOpen) void read(true);
-  }, [level, isOpen]);
-  useWatch(() => read(false), [level]);
+    let isOver = !isOpen;
+    const follow = async () => {
+      for (let head: number | null = null; !isOver; ) {
+        const isFirst = head === null;
+        const tail: Methods["log/tail"]["result"] = await app.link.request("log/tail", { after: head ?? 0, level, limit: KEPT, wait: !isFirst });
+        if (isOver) return;
+        head = tail.head;
+        setProblem("");
+        // Where more came at once than an answer holds, what was there before is not its neighbour.
+        if (isFirst || tail.is_cut) setCut(tail.is_cut);
+        setRecords((old) => [...(isFirst || tail.is_cut ? [] : (old ?? [])), ...tail.records].slice(-KEPT));
+      }
+    };
+    follow().catch((error: unknown) => {
+      if (!isOver && !app.isGone(error)) setProblem(textOf(error));
+    });
+    return () => {
+      isOver = true;
+    };
+  }, [level, isOpen, tries]);
   const words = wanted.toLowerCase();
   const found = (records ?? []).filter((each) => words === "" || `${each.logger} ${each.message} ${each.traceback ?? ""}`.toLowerCase().includes(words)).reverse();
   return (
     <Section title={text.log} isBare actions={<Choose<Level> label={text.level} value={level} options={Object.entries(text.levels) as [Level, string][]} choose={setLevel} />}>
       <input type="search" aria-label={text.find} placeholder={text.find} value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
-      {problem !== "" && <Failed text={problem} again={() => void read(true)} />}
+      {problem !== "" && <Failed text={problem} again={() => setTries(tries + 1)} />}
       {records !== null && found.length === 0 ? (
         <p class="empty log-none">{words === "" ? text.noLog : text.noMatch}</p>
       ) : (
