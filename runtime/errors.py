@@ -190,6 +190,20 @@ class ConflictError(CallboardError):
         self.kind: ConflictKind | None = kind
 
 
+class SessionElsewhere(ConflictError):
+    """Another node of the cluster owns the session.
+
+    Attributes:
+        session_id: The session.
+        url: Where that node is, as `http://…`; empty if it has not said.
+    """
+
+    def __init__(self, message: str, session_id: str, url: str) -> None:
+        super().__init__(message, kind="owner")
+        self.session_id = session_id
+        self.url = url
+
+
 class OverloadedError(CallboardError):
     """A limit was reached; the same request may succeed a little later.
 

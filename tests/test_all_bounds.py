@@ -363,6 +363,7 @@ ALONE: dict[str, str] = {
         cli/daemon/logs: MAX_LINES
         cli/daemon/serve_log: MAX_QUEUED MAX_SERVE_LOG_BYTES
         cli/daemon/stop: MAX_ANSWER_BYTES
+        gateway/hooks/passed_on: MAX_ANSWER_BYTES
         cli/doctor/files: LITTLE_BYTES MAX_NAMED NO_BYTES
         cli/doctor/nodes: MAX_AT_ONCE
         cli/help_page: MAX_LABEL MAX_WIDTH

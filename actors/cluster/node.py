@@ -28,6 +28,7 @@ from ...runtime.errors import (
     NodeFenced,
     NotFoundError,
     RecordLost,
+    SessionElsewhere,
     StorageError,
 )
 from ...runtime.redaction import Secret, redacting_logger, redactor
@@ -522,18 +523,15 @@ class ClusterNode:
         return await trio.to_thread.run_sync(work, limiter=limiter)
 
 
-def _elsewhere(session_id: str, owner: Owner) -> ConflictError:
+def _elsewhere(session_id: str, owner: Owner) -> SessionElsewhere:
     where = f", at {owner.url}" if owner.url else ""
+    said = f"Session {session_id} runs on node {owner.life.node_id}{where}: ask it there."
     if owner.is_gone:
-        return ConflictError(
+        said = (
             f"Session {session_id} works in the root {owner.root}, which this node does not have: ask it on node "
-            f"{owner.life.node_id}{where}.",
-            kind="owner",
+            f"{owner.life.node_id}{where}."
         )
-    return ConflictError(
-        f"Session {session_id} runs on node {owner.life.node_id}{where}: ask it there.",
-        kind="owner",
-    )
+    return SessionElsewhere(said, session_id, owner.url)
 
 
 async def _nobody(_: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ import trio
 from ...embedding.runtime import host_of, wish_of
 from ...embedding.unattended.once import MadeInput, OutsideInput, found, is_open, submit_once
 from ...runtime.definitions import Attachment
-from ...runtime.errors import AuthError, StorageError
+from ...runtime.errors import AuthError, SessionElsewhere, StorageError
 from ...runtime.hooks.hook import MAX_BODY_BYTES, SECRET_PLACE, Hook, SignatureForm, key_name
 from ...runtime.hooks.signatures import Delivery, checked, form_of
 from ...runtime.identity import RequestKey, TraceContext
@@ -26,6 +26,7 @@ from ..door.exchange import Exchange, Route
 from ..door.http import JSON, BadHead, HttpAnswer
 from ..shared.state import DaemonState
 from ..shared.workspaces import chosen_workspace
+from .passed_on import AGAIN_SECONDS, PATIENCE_SECONDS, pass_on
 
 logger = redacting_logger(__name__)
 
@@ -72,14 +73,39 @@ class Hooks:
             raise BadHead(401, "there is no such hook, or this is not signed with its secret")
         if form == "github" and delivery.event == "ping":  # asks whether the hook is right
             return HttpAnswer(200, "pong")
-        async with self._locks.setdefault(hook.name, trio.Lock()):
-            made = await self._made(
-                hook, delivery, _attachments(hook, headers, body), exchange.head.trace
-            )
+        attachments = _attachments(hook, headers, body)
+        made = await self._made_anywhere(exchange, hook, delivery, attachments, body)
+        if isinstance(made, HttpAnswer):
+            return made
         again = "" if made.is_new else ", again"
         logger.info("hook %s: %s in %s%s", hook.name, made.input_id, made.session_id, again)
         answer = {"session_id": made.session_id, "input_id": made.input_id}
         return HttpAnswer(202, msgspec.json.encode(answer), JSON)
+
+    async def _made_anywhere(
+        self,
+        exchange: Exchange,
+        hook: Hook,
+        delivery: Delivery,
+        attachments: tuple[Attachment, ...],
+        body: bytes,
+    ) -> MadeInput | HttpAnswer:
+        """Put an input on record here, or at the node that owns its session: then return what that answers."""
+        until = trio.current_time() + PATIENCE_SECONDS
+        while True:
+            try:
+                async with self._locks.setdefault(hook.name, trio.Lock()):
+                    return await self._made(hook, delivery, attachments, exchange.head.trace)
+            except SessionElsewhere as elsewhere:
+                self._let_in[hook.name].pop()  # it counts where it is taken
+                http = host_of(self._daemon.runtime).http
+                if (answer := await pass_on(http, exchange, body, elsewhere)) is not None:
+                    return answer
+                if trio.current_time() > until:
+                    raise BadHead(
+                        503, f"{elsewhere} It does not answer.", (("retry-after", "5"),)
+                    ) from None
+            await trio.sleep(AGAIN_SECONDS)  # it may be claimed by another, or by this one
 
     async def _checked(
         self, hook: Hook | None, form: SignatureForm, headers: Mapping[str, str], body: bytes

@@ -13,6 +13,7 @@ pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
 import callboard
 from callboard.client.client import Client, connect
+from callboard.gateway.relays.accepted import NodeConnection
 from callboard.providers.testing.script import reply
 from callboard.runtime.budget import Budget
 from callboard.runtime.errors import AuthError, CallboardError, ConflictError
@@ -20,7 +21,7 @@ from callboard.runtime.events import ApprovalAnswered, InputAccepted, TurnEnded
 from callboard.runtime.store.rows import SessionRow
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.sessions import NewSession, Prompt, Ticket
-from support.cluster.served_node import node_of, open_served
+from support.cluster.served_node import node_of, open_served, relays_of
 from support.gateway.daemon_scene import Daemon
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
@@ -189,11 +190,12 @@ async def test_a_token_that_is_revoked_at_one_node_ends_what_hangs_on_it_at_othe
                 await guest.prompt(session, "Hold.")
                 await begun.wait()
                 nursery.start_soon(cancel, guest)
-                (accepted,) = b.gateway.daemon.relays.accepted  # type: ignore[union-attr]
-                await until(lambda: bool(accepted._relayed))  # type: ignore[attr-defined]
+                (accepted,) = relays_of(b).accepted
+                assert isinstance(accepted, NodeConnection)
+                await until(lambda: bool(accepted._relayed))
                 c.credentials.revoke("guest")
                 await until(lambda: len(errors) == 1)
                 with pytest.raises(AuthError):
                     await guest.prompt(session, "Go on.")
-            await until(lambda: not accepted._relayed)  # type: ignore[attr-defined]
+            await until(lambda: not accepted._relayed)
             gate.set()

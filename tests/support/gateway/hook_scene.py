@@ -16,9 +16,9 @@ import callboard
 from callboard.config.files import parse_settings
 from callboard.config.keys.store import open_key_store
 from callboard.config.keys.tokens import Credentials
-from callboard.config.sections import ServerSettings
-from callboard.config.settings import KeySettings
-from callboard.gateway.gateway import open_gateway
+from callboard.config.sections import ClusterSettings, ServerSettings
+from callboard.config.settings import KeySettings, StoreSettings
+from callboard.gateway.gateway import listen, open_gateway
 from callboard.runtime.hooks.hook import SECRET_PLACE, key_name, webhook_key_name
 from callboard.runtime.redaction import Secret
 from callboard.runtime.wire.fields import Role
@@ -30,10 +30,28 @@ SECRET = "s3cret-of-a-test-0123456789"
 
 
 @asynccontextmanager
-async def open_hooked(home: Path, text: str, model: Any = "rehearsal") -> AsyncGenerator[Daemon]:
-    """A daemon with the hooks of a TOML text, all of which have the same secret."""
+async def open_hooked(
+    home: Path,
+    text: str,
+    model: Any = "rehearsal",
+    *,
+    node_at: tuple[str, str] | None = None,
+    reached_at: str = "",
+    server: ServerSettings | None = None,
+) -> AsyncGenerator[Daemon]:
+    """A daemon with the hooks of a TOML text, all of which have the same secret; or a node, of this name and database."""
+    server, listeners = server or ServerSettings(port=0), None
     data, environ = home / "data", {"CALLBOARD_HOME": str(home)}
     settings = parse_settings(text, home / "callboard.toml")
+    if node_at is not None:
+        name, database = node_at
+        listeners = await listen(server)
+        at = reached_at or f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        settings = msgspec.structs.replace(
+            settings,
+            store=StoreSettings(url=database),
+            cluster=ClusterSettings(node=name, url=at),
+        )
     store = open_key_store(data, KeySettings(), environ)
     names = [*map(key_name, settings.hooks), *map(webhook_key_name, settings.webhooks)]
     for name in names:
@@ -54,7 +72,7 @@ async def open_hooked(home: Path, text: str, model: Any = "rehearsal") -> AsyncG
             settings=settings,
             environ=environ,
         ) as runtime,
-        open_gateway(runtime, ServerSettings(port=0), data) as gateway,
+        open_gateway(runtime, server, data, listeners=listeners) as gateway,
     ):
         yield Daemon(gateway, runtime, credentials, token)
 
