@@ -386,8 +386,8 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a call produced beside its output.
 
     Attributes:
-        kind: `file`, `directory`, `link`, `output` (the whole of a result that was cut), `memory`, `commit`,
-            `session`, or `process` and `process_ended` (a background process that the call started, or
+        kind: `file`, `directory`, `link`, `output` (the whole of a result that was cut), `attachment` (a file
+            in a result), `memory`, `commit`, `session`, or `process` and `process_ended` (a background process that the call started, or
             whose end it reports).
         id: A path relative to the workspace, or the artifact's id.
         size_bytes: Its size.

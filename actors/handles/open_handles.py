@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,6 +75,7 @@ class CallMarks:
         await self._journal.ask(AppendEvents(session_id=self.session_id, events=(event,)))
 
 
+_FILE_ID = re.compile(r"(.+)/([1-9][0-9]{0,2})")
 MAX_OPEN_WORKSPACES = 64
 """Workspaces kept open, each with one descriptor: a process has 1,024 by default."""
 
@@ -254,6 +256,13 @@ class _KeptOutputs:
         self._session_id = session_id
 
     async def read_artifact(self, artifact_id: str) -> bytes | None:
-        """Return the output of this id, or `None`."""
-        text = await self._store.full_output(self._session_id, artifact_id)
-        return text.encode() if text is not None else None
+        """Return the output of this call, or one of its files, which are counted from 1; `None` if there is none.
+
+        The id of a file is that of its call, a slash and its number.
+        """
+        if (its := _FILE_ID.fullmatch(artifact_id)) is not None:
+            call = await self._store.finished_call(self._session_id, its[1])
+            if call is not None and int(its[2]) <= len(call.attachments):
+                return call.attachments[int(its[2]) - 1].data
+        call = await self._store.finished_call(self._session_id, artifact_id)
+        return None if call is None or call.full_output is None else call.full_output.encode()

@@ -83,14 +83,21 @@ def test_files_in_results_are_kept_and_what_is_none_is_named() -> None:
     blob = {"uri": "memo://1", "mimeType": "application/zip", "blob": "eA=="}
     broken = {"type": "image", "mimeType": "image/png", "data": "%"}
     parts = [sound, {"type": "resource", "resource": blob}, broken, {"type": "new"}]
-    found = result_of_answer("docs__a", {"content": parts})
+    found = result_of_answer("docs__a", {"content": parts}, "call_1")
     assert isinstance(found.output, list)
     assert [part["type"] for part in found.output] == ["audio", "resource", "image", "new"]
-    assert [part.get("attached") for part in found.output] == [1, 2, None, None]
+    named = [part.get("artifact") for part in found.output]
+    assert named == ["call_1/1", "call_1/2", None, None]
+    assert [each.id for each in found.artifacts] == named[:2]
+    assert found.output[0]["media_type"] == "audio/wav"
     assert [each.media_type for each in found.attachments] == ["audio/wav", "application/zip"]
     assert all("left_out" in part for part in found.output[2:])
     many = [{"type": "text", "text": "x"}] * (MAX_PARTS + 2)
-    assert result_of_answer("docs__a", {"content": many}).output[-1]["text"].startswith("2 further")
+    assert (
+        result_of_answer("docs__a", {"content": many}, "c")
+        .output[-1]["text"]
+        .startswith("2 further")
+    )
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ async def test_resources_are_listed_and_read_and_what_changed_is_said() -> None:
         assert rows["resource_templates"] == [{"uriTemplate": "memo://{n}", "name": "a memo"}]
         text, image = (await called("mcp_read", server="fake", uri="memo://1")).output
         assert text == {"type": "resource", "uri": "memo://1", "text": "read memo://1"}
-        assert image["attached"] == 1
+        assert image["artifact"].endswith("/1")
         row = await runtime.store.session(session.session_id)
         assert row is not None
         assert row.is_tainted

@@ -54,10 +54,35 @@ async def test_an_accepted_tool_is_offered_and_runs() -> None:
         assert (await called(runtime, "count")).output == {"n": 7}
         parts = (await called(runtime, "get_parts")).output
         assert [part if isinstance(part, str) else part["type"] for part in parts] == [
-            "first", "image", "image", "resource_link", "resource"
+            "first", "image", "image", "resource_link", "resource", "audio"
         ]  # fmt: skip
-        assert parts[1]["attached"] == 1
+        assert parts[1]["media_type"] == "image/png"
         assert "left_out" in parts[2]  # it says that it is a PNG
+
+
+async def test_a_file_in_a_result_is_an_artifact_that_its_session_reads(tmp_path: Path) -> None:
+    async with open_stage(await accepted(fake()), workspace=tmp_path) as runtime:
+        session = await runtime.create_session()
+        found = await runtime.call_tool("fake__get_parts", session=session)
+        image, sound = found.output[1], found.output[5]
+        assert (sound["media_type"], sound["size_bytes"]) == ("audio/wav", 12)
+        kept = [(each.kind, each.id, each.size_bytes) for each in found.artifacts]
+        assert kept == [
+            ("attachment", each["artifact"], each["size_bytes"]) for each in (image, sound)
+        ]
+
+        async def read(artifact: str, **more: Any) -> Any:
+            its = {"path": f"artifact:{artifact}", **more}
+            return await runtime.call_tool("read_file", its, **where)
+
+        where: dict[str, Any] = {"session": session}
+        whole = await read(sound["artifact"], encoding="base64")
+        assert whole.output == {"content": "UklGRgAAAABXQVZF", "size": 12}
+        assert "An image" in (await read(image["artifact"])).output["content"]
+        for other in (f"{found.call_id}/3", f"{found.call_id}/0", "call_none/1"):
+            assert (await read(other)).error["error_type"] == "file_not_found"
+        where = {}  # another session
+        assert (await read(sound["artifact"])).error["error_type"] == "file_not_found"
 
 
 async def test_what_was_not_accepted_is_not_there() -> None:

@@ -61,7 +61,7 @@ async def read_file(
     """Reads a file of the workspace, or a page of it.
 
     Args:
-        path: Relative to the workspace; artifact:ID reads the whole of a result that was cut.
+        path: Relative to the workspace; artifact:ID reads a file of a result, or the whole of one that was cut.
         encoding: utf-8 or another text encoding, or base64 for binary files.
         offset: The byte to start at; take next_offset of the page before.
         limit: The most bytes to read; a page ends on a whole character, and where a result is full.

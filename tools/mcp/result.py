@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ...runtime.definitions import Attachment, ErrorType, ToolFailure, ToolResult
+from ...runtime.definitions import Artifact, Attachment, ErrorType, ToolFailure, ToolResult
 from ...runtime.errors import ValidationError
 from ...runtime.history import checked_attachments
 from ...runtime.text import excerpt
@@ -18,7 +18,7 @@ from .definition import hidden_in_any
 MAX_FILES = 16
 """Images and files of one result that models see."""
 MAX_FILES_BYTES = 5 * 1024 * 1024
-"""All of them together: they go with every later request."""
+"""All of them together: they go with every later request. An answer of a server holds less, in base64."""
 MAX_DISPLAY_CHARS = 200
 MAX_ROWS = 200
 """Resources of a server in one list: more than a model chooses well among."""
@@ -31,13 +31,15 @@ MAX_PARTS = 1000
 """Parts of one result; more are left out."""
 
 
-def result_of_answer(name: str, answer: Mapping[str, Any]) -> ToolResult:
+def result_of_answer(name: str, answer: Mapping[str, Any], call_id: str) -> ToolResult:
     """Return the result of an answer in the form of the protocol.
+
+    Its images and files are kept beside it; what stands in their place names them as artifacts of the call.
 
     Raises `ToolFailure` (`execution_error`) when the server says that the call failed.
     """
     parts = answer.get("content") or []
-    files = _Files()
+    files = _Files(call_id)
     shown = [_part(part, files) for part in parts[:MAX_PARTS]]
     if len(parts) > MAX_PARTS:
         shown.append(
@@ -52,7 +54,10 @@ def result_of_answer(name: str, answer: Mapping[str, Any]) -> ToolResult:
     if output is None:
         output = said if all(isinstance(part, str) for part in shown) else shown
     return ToolResult(
-        output=output, attachments=tuple(files.kept), display=excerpt(said, MAX_DISPLAY_CHARS)
+        output=output,
+        attachments=tuple(files.kept),
+        artifacts=tuple(files.artifacts),
+        display=excerpt(said, MAX_DISPLAY_CHARS),
     )
 
 
@@ -125,8 +130,10 @@ def _json(part: dict[str, Any]) -> str:
 class _Files:
     """The files of one result that fit."""
 
-    def __init__(self) -> None:
+    def __init__(self, call_id: str) -> None:
         self.kept: list[Attachment] = []
+        self.artifacts: list[Artifact] = []
+        self._call_id = call_id
         self._size = 0
 
     def take(self, media_type: str, data: str, name: str = "") -> dict[str, Any]:
@@ -147,7 +154,13 @@ class _Files:
             }
         self._size += len(found.data)
         self.kept.append(found)
-        return {**place, "attached": len(self.kept)}
+        artifact = Artifact(
+            kind="attachment",
+            id=f"{self._call_id}/{len(self.kept)}",
+            size_bytes=len(found.data),
+        )
+        self.artifacts.append(artifact)
+        return {"artifact": artifact.id, **place}
 
 
 def _part(part: Mapping[str, Any], files: _Files) -> str | dict[str, Any]:

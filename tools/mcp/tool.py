@@ -167,7 +167,7 @@ class McpTool(Tool):
             if abs(failure.code) <= MAX_CODE:
                 context.server = msgspec.structs.replace(called, code=failure.code)
             raise
-        return result_of_answer(self.name, answer)
+        return result_of_answer(self.name, answer, context.call_id)
 
     def _interrupted(self) -> ToolFailure:
         return ToolFailure(
@@ -254,7 +254,7 @@ def resource_tools(servers: Mapping[str, Reached]) -> tuple[Tool, ...]:
 
         said = await found(server).ask(context, (uri,), read)
         parts = [{"type": "resource", "resource": each} for each in said.get("contents") or ()]
-        return result_of_answer(READ_RESOURCE, {"content": parts})
+        return result_of_answer(READ_RESOURCE, {"content": parts}, context.call_id)
 
     if not servers:
         return ()

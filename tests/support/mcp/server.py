@@ -28,6 +28,7 @@ REFUSED: list[int] = []
 ANSWERS: dict[object, queue.Queue[Any]] = {}
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 
+SOUND = "UklGRgAAAABXQVZF"
 TEXT = {"type": "string"}
 
 
@@ -283,6 +284,7 @@ def call(  # ruff: ignore[complex-structure]  a case for each tool
                     {"type": "image", "data": "bm8=", "mimeType": "image/png"},
                     {"type": "resource_link", "uri": "file:///x", "name": "x"},
                     {"type": "resource", "resource": {"uri": "file:///y", "text": "inner"}},
+                    {"type": "audio", "data": SOUND, "mimeType": "audio/wav"},
                 ]
             }
         case "count" | "miscount":
