@@ -78,6 +78,7 @@ class StoreReader(ABC):
     message_file = _read(Queries.message_file)
     calls = _read(Queries.calls)
     call_page = _read(Queries.call_page)
+    full_output = _read(Queries.full_output)
     finished_call = _read(Queries.finished_call)
     marked_files = _read(Queries.marked_files)
 

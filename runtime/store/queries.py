@@ -356,6 +356,11 @@ class Queries:
         )
         return [row[0] for row in rows], self._made(CallRow, [row[1:] for row in rows])
 
+    def full_output(self, session_id: str, call_id: str) -> str | None:
+        """Return the whole output of a call whose result was cut, as JSON text."""
+        finished = self.finished_call(session_id, call_id)
+        return None if finished is None else finished.full_output
+
     def finished_call(self, session_id: str, call_id: str) -> CallFinished | None:
         """Return the whole result of a call, with its files; `None` if it has none."""
         rows = self._rows(
@@ -363,10 +368,8 @@ class Queries:
             " where s.session_id = ? and c.call_id = ? and c.finished_seq is not null",
             (session_id, call_id),
         )
-        if not rows:
-            return None
-        (stored,) = self.events(session_id, after_seq=rows[0][0] - 1, limit=1)
-        return stored.event if isinstance(stored.event, CallFinished) else None
+        stored = self.events(session_id, after_seq=rows[0][0] - 1, limit=1) if rows else []
+        return next((each.event for each in stored if isinstance(each.event, CallFinished)), None)
 
     def marked_files(self) -> list[str]:
         """Return the files that hold words of tainted sessions; see `FilesMarked`."""

@@ -202,10 +202,8 @@ async def test_an_oversized_result_is_cut_and_can_be_paged(tmp_path: Path, store
         # Another session's artifacts are not there.
         call_id = stage.sent[1][2]["tool_calls"][0]["id"]
         other = await stage.runtime.create_session()
-        assert await stage.runtime.store.finished_call(other.session_id, call_id) is None
-        whole = await stage.runtime.store.finished_call(session.session_id, call_id)
-        assert whole is not None
-        assert whole.full_output
+        assert await stage.runtime.store.full_output(other.session_id, call_id) is None
+        assert await stage.runtime.store.full_output(session.session_id, call_id)
 
 
 async def test_a_thread_that_outlives_its_timeout_has_its_result_at_once(tmp_path: Path) -> None:

@@ -489,12 +489,10 @@ async def test_calls_are_listed_latest_first_and_filtered(store: Store) -> None:
 async def test_the_whole_output_of_a_cut_result_is_kept(store: Store) -> None:
     await put(store, CREATED, proposed("c1"), proposed("c2"), proposed("c3"))
     await put(store, finished("c1", full_output='"all of it"'), finished("c2"))
-    whole = await store.finished_call("s1", "c1")
-    assert whole is not None
-    assert whole.full_output == '"all of it"'
-    for session_id, call_id in (("s1", "c2"), ("s1", "c3"), ("s2", "c1")):
-        other = await store.finished_call(session_id, call_id)
-        assert other is None or other.full_output is None
+    assert await store.full_output("s1", "c1") == '"all of it"'
+    assert await store.full_output("s1", "c2") is None
+    assert await store.full_output("s1", "c3") is None
+    assert await store.full_output("s2", "c1") is None
 
 
 async def test_usage_has_a_row_for_each_model_call(store: Store) -> None:

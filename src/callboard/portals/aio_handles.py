@@ -45,6 +45,7 @@ class Records(Handle[StoreReader]):
     approvals = forwarded(StoreReader.approvals)
     grants = forwarded(StoreReader.grants)
     full_output = forwarded(StoreReader.full_output)
+    finished_call = forwarded(StoreReader.finished_call)
     open_turns = forwarded(StoreReader.open_turns)
     open_inputs = forwarded(StoreReader.open_inputs)
     waking_sessions = forwarded(StoreReader.waking_sessions)

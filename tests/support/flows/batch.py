@@ -430,9 +430,7 @@ async def play_row(folder: Path, row: Row, cancel_at: float | None = None) -> Ba
             record=await runtime.store.events(session.session_id),
             states=[(await bench.states(session.session_id))[call_id] for call_id in ids()],
             artifacts=[
-                None if finished is None else finished.full_output
-                for call_id in ids()
-                for finished in [await runtime.store.finished_call(session.session_id, call_id)]
+                await runtime.store.full_output(session.session_id, call_id) for call_id in ids()
             ],
         )
 
