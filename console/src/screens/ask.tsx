@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { Methods } from "../link";
 import { Icon } from "../parts/icon";
 import { left, shown } from "../parts/text";
-import { link, may, readApprovals, say, sessions, type ApprovalRow, type SessionRow } from "../store/app";
+import { link, may, resolve, sessions, type ApprovalRow, type SessionRow } from "../store/app";
 import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
 import { Arguments, Covered } from "./arguments";
@@ -77,19 +77,13 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
       return;
     }
     setBusy(true);
-    try {
-      await link.request("approval/resolve", {
-        approval_id: row.approval_id,
-        decision,
-        reason: decision === "deny" ? reason : "",
-        ...(changed === null ? {} : { arguments: changed.json }),
-        ...(remember === undefined ? {} : { remember: { scope: remember } }),
-        idempotency_key: crypto.randomUUID(),
-      });
-    } catch (error) {
-      say(error);
-    }
-    await readApprovals();
+    await resolve({
+      approval_id: row.approval_id,
+      decision,
+      reason: decision === "deny" ? reason : "",
+      ...(changed === null ? {} : { arguments: changed.json }),
+      ...(remember === undefined ? {} : { remember: { scope: remember } }),
+    });
     setBusy(false);
   };
 

@@ -129,9 +129,10 @@ function Connection() {
     const timer = setInterval(() => setNow(Date.now()), 500);
     return () => clearInterval(timer);
   }, [state]);
+  const isWaiting = state.kind === "waiting";
   const text =
-    state.kind === "waiting"
-      ? its.waiting(Math.max(0, Math.ceil((state.until - now) / 1000)))
+    isWaiting
+      ? its.broken(its.codes[state.code] ?? its.codes[1006]!)
       : state.kind === "stopping"
         ? its.stopping(Math.round(state.seconds))
         : state.kind === "refused"
@@ -143,10 +144,12 @@ function Connection() {
   return (
     <div class={`connection is-${isAway ? "waiting" : state.kind}`}>
       <span class="dot" aria-hidden="true" />
-      <span class="text" role="status" title={state.kind === "waiting" ? its.codes[state.code] : undefined}>
-        {text}
+      <span class="text">
+        <span role="status">{text}</span>
+        {/* What counts down is not read aloud each second. */}
+        {isWaiting && <span aria-live="off">{its.waiting(Math.max(0, Math.ceil((state.until - now) / 1000)))}</span>}
       </span>
-      {(state.kind === "waiting" || state.kind === "refused") && (
+      {(isWaiting || state.kind === "refused") && (
         <button type="button" class="small" onClick={() => app.link.start()}>
           {its.now}
         </button>

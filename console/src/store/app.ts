@@ -6,7 +6,7 @@ import { Drafts } from "./drafts";
 import * as login from "./login";
 import { textOf } from "./problem";
 import { route } from "./route";
-import { keepsContent } from "./settings";
+import { keepsContent, words } from "./settings";
 
 export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
 export type ApprovalRow = Methods["approval/list"]["result"]["approvals"][number];
@@ -114,8 +114,48 @@ export function followLists(): void {
       const { type } = update.event;
       if (type === "session_deleted" || type === "session_restored" || type === "session_purged") gone.add(update.session_id);
       sessionsChanged();
-    } else if (topic === "approvals") approvalsChanged();
+    } else if (topic === "approvals") {
+      const { event, session_id } = update;
+      if (event.type === "approval_answered") noteAnswer(event, session_id);
+      approvalsChanged();
+    }
   });
+}
+
+interface Answer {
+  approval_id: string;
+  decision: string;
+  answered_by: string;
+}
+/** Questions that this page has answered, with the answer that counted. */
+const answering = new Map<string, Answer | null>();
+
+/** Answer a question; somebody else may have been first, which is said as theirs. */
+export async function resolve(params: Methods["approval/resolve"]["params"]): Promise<void> {
+  const id = params.approval_id;
+  answering.set(id, null);
+  try {
+    await link.request("approval/resolve", { ...params, idempotency_key: crypto.randomUUID() });
+  } catch (error) {
+    const theirs = answering.get(id);
+    answering.delete(id);
+    if (theirs == null || !isConflict(error)) say(error);
+    else sayTheirs(theirs);
+  }
+  await readApprovals();
+}
+
+function sayTheirs({ decision, answered_by }: Answer): void {
+  if (decision === "allow" || decision === "deny") toast.value = words.peek().ask.answered(answered_by, decision === "allow");
+}
+
+/** A question that is in sight goes when somebody else answers it: say who, and how. */
+function noteAnswer(answer: Answer, sessionId: string): void {
+  const id = answer.approval_id;
+  const at = route.peek();
+  const isInSight = at.screen === "approvals" || (at.screen === "chat" && at.id === sessionId);
+  if (answering.has(id)) answering.set(id, answer);
+  else if (isInSight && approvals.peek().some((each) => each.approval_id === id)) sayTheirs(answer);
 }
 
 const sessionsChanged = settled(refreshSessions);

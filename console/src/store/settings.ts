@@ -4,7 +4,9 @@ import { en, type Words } from "../words/en";
 import { zh } from "../words/zh";
 
 export type Language = "en" | "zh";
-export type Theme = "system" | "light" | "dark" | "contrast";
+/** `medium` is light or dark as the system, with more contrast. */
+const THEMES = ["system", "light", "dark", "medium", "contrast"] as const;
+export type Theme = (typeof THEMES)[number];
 export type Density = "comfortable" | "compact";
 
 export function stored(name: string): string | null {
@@ -27,10 +29,7 @@ export function store(name: string, value: string | null): void {
 const first = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 const its = stored("language");
 export const language = signal<Language>(its === "en" || its === "zh" ? its : first);
-const chosen = stored("theme");
-export const theme = signal<Theme>(
-  chosen === "light" || chosen === "dark" || chosen === "contrast" ? chosen : "system",
-);
+export const theme = signal<Theme>(THEMES.find((each) => each === stored("theme")) ?? "system");
 export const density = signal<Density>(stored("density") === "compact" ? "compact" : "comfortable");
 /** The Chinese texts with their names. Those are the same as of the English ones, and the build leaves them out (scripts/lean.ts). */
 export function named<T>(english: T, chinese: T): T {

@@ -128,7 +128,7 @@ export const en = {
     revoked: "It is asked about again.",
     tryCall: "Try a call: would it run, ask, or be denied?",
     verdicts: { allow: "allowed", deny: "denied" } as Record<string, string>,
-    answered: "It was answered already.",
+    answered: (who: string, isAllowed: boolean) => `${who} has answered: ${isAllowed ? "allowed" : "denied"}.`,
   },
   question: {
     title: "It asks you",
@@ -146,7 +146,8 @@ export const en = {
     idle: "not connected",
     connecting: "connecting …",
     open: "connected",
-    waiting: (seconds: number) => `no connection; tries again in ${seconds} s`,
+    broken: (why: string) => `no connection: ${why}`,
+    waiting: (seconds: number) => `; tries again in ${seconds} s`,
     now: "Try now",
     stopping: (seconds: number) => `the daemon stops, and has ${seconds} s for turns that run`,
     away: (since: string) => `the daemon's database has not answered since ${since}: sessions stand still`,

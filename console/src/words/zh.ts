@@ -141,7 +141,7 @@ export const zh: Words = {
     revoked: "之后会再次询问。",
     tryCall: "试一次调用：会运行、询问还是被拒绝？",
     verdicts: { allow: "允许", deny: "拒绝" },
-    answered: "已有人回答。",
+    answered: (who, isAllowed) => `${who} 已回答：${isAllowed ? "允许" : "拒绝"}。`,
   },
   question: {
     title: "它向您提问",
@@ -159,7 +159,8 @@ export const zh: Words = {
     idle: "未连接",
     connecting: "正在连接…",
     open: "已连接",
-    waiting: (seconds) => `连接已断开，${seconds} 秒后重试`,
+    broken: (why) => `未连接：${why}`,
+    waiting: (seconds) => `，${seconds} 秒后重试`,
     now: "立即重试",
     stopping: (seconds) => `守护进程正在停止，运行中的回合还有 ${seconds} 秒`,
     away: (since) => `守护进程的数据库自 ${since} 起没有响应，会话已暂停`,

@@ -126,6 +126,9 @@ test("two tabs show the same, and a question that one answers is gone in the oth
   await picture(other, "approvals");
   await other.getByRole("button", { name: "Allow", exact: true }).click();
   await other.getByText("Nothing waits for you").waitFor();
+  // Who looked at it elsewhere is told whose answer it was; who gave it is not.
+  await page.locator(".toast").getByText(/\w has answered: allowed\./).waitFor();
+  assert.equal(await other.locator(".toast").innerText(), "");
   await page.getByText(/Done\. It says/).waitFor();
   await other.getByRole("link", { name: "write for both" }).first().click();
   await other.getByText(/Done\. It says/).waitFor();
@@ -137,7 +140,7 @@ test("a connection that breaks is said, and what is written meanwhile goes out o
   await say(page, "before the break");
   await page.getByText("You said: before the break").waitFor();
   peer.stdin.write("away\n");
-  await page.getByText(/no connection; tries again in/).waitFor();
+  await page.getByText(/no connection: .*; tries again in/).waitFor();
   await say(page, "while it is away");
   await page.locator(".outgoing").getByText("while it is away").waitFor();
   await page.getByText("not sent yet").waitFor();

@@ -90,6 +90,35 @@ describe("a question about a call", () => {
     expect(sentAs("approval/resolve").map((each) => each.params["approval_id"])).toEqual(["one", "two"]);
   });
 
+  it("that somebody else answered first is shown as theirs, and an own answer is not", async () => {
+    const tell = (id: string, answered_by: string, decision: string) =>
+      FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", method: "topic/update", params: { topic: "approvals", seq: 1, update: { session_id: "s", seq: 1, event: { type: "approval_answered", approval_id: id, call_id: id, decision, answered_by } } } }) });
+    await asked(row("one", "workspace"), row("two", "workspace"), row("three", "workspace"));
+    const before = app.route.value;
+    app.route.value = { screen: "approvals" };
+    app.toast.value = "";
+    tell("three", "Ada", "withdrawn");
+    expect(app.toast.value).toBe("");
+    tell("three", "Ada", "allow");
+    expect(app.toast.value).toBe("Ada has answered: allowed.");
+    app.toast.value = "";
+    allow("one").click();
+    await settle();
+    tell("one", "console", "allow");
+    FakeSocket.last.answer(sentAs("approval/resolve")[0]!, {});
+    await settle();
+    expect(app.toast.value).toBe("");
+    await vi.advanceTimersByTimeAsync(400);
+    allow("two").click();
+    await settle();
+    tell("two", "Ada", "deny");
+    const { id } = sentAs("approval/resolve")[1]!;
+    FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32000, message: "the question two is not open", data: { type: "conflict" } } }) });
+    await settle();
+    expect(app.toast.value).toBe("Ada has answered: denied.");
+    app.route.value = before;
+  });
+
   it("shows a long number as it is sent, and not as this page would count it", async () => {
     const all = ['{"amount": 12345678901234567890}', '{"amount": 1e400}', '{"amount": 12}'];
     await asked(...all.map((json, at) => ({ ...row(String(at), "workspace"), arguments: json }) as Row));

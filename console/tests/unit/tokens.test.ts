@@ -1,4 +1,4 @@
-// Each text can be read on each ground that it stands on, in all three themes.
+// Each text can be read on each ground that it stands on, in all themes.
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
@@ -46,6 +46,15 @@ describe("colours", () => {
 
   it("are the same for a dark system and for who chose dark", () => {
     expect(system).toEqual(dark);
+  });
+
+  it("of more contrast are stronger, whoever asks for it", () => {
+    const [chosen, asked] = css.match(/\{\s*--muted: var\(--text\);[^}]*\}/g)!.map((each) => each.replace(/\s+/g, " "));
+    expect(chosen).toBe(asked);
+    expect(chosen).toContain("--line: var(--text)");
+    // So both are judged by what they take in place of the others.
+    for (const theme of [light, dark]) for (const ground of GROUNDS) expect(ratio(theme!["text"]!, theme![ground]!)).toBeGreaterThan(7);
+    for (const theme of [light, dark]) expect(ratio("#8a8068", theme!["ground"]!)).toBeGreaterThan(3);
   });
 
   it.each([["light", light], ["dark", dark], ["contrast", contrast]] as const)("can be read: %s", (_, theme) => {
