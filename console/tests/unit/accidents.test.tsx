@@ -94,6 +94,7 @@ describe("a question about a call", () => {
     const tell = (id: string, answered_by: string, decision: string) =>
       FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", method: "topic/update", params: { topic: "approvals", seq: 1, update: { session_id: "s", seq: 1, event: { type: "approval_answered", approval_id: id, call_id: id, decision, answered_by } } } }) });
     await asked(row("one", "workspace"), row("two", "workspace"), row("three", "workspace"));
+    app.followLists();
     const before = app.route.value;
     app.route.value = { screen: "approvals" };
     app.toast.value = "";
