@@ -29,6 +29,15 @@ MAX_DELETED = 1000
 _Row = TypeVar("_Row")
 
 
+def waiting_words(row: SessionRow) -> str:
+    """Return for what a session of a cluster waits, as `waits for a node with the root projects`; empty if for nothing."""
+    if not row.waiting_for:
+        return ""
+    from ..runtime.cluster.roots import waits_for  # here: few have a cluster
+
+    return safe_line(waits_for(row.waiting_for))
+
+
 def folder_here(folder: Path | None = None) -> str:
     """Return a folder, by default the current one, as sessions name the one that they work in.
 

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import msgspec
 import trio
 
-from ...runtime.cluster.diagnosis import node_rows, problems_of
+from ...runtime.cluster.diagnosis import cluster_rows, node_rows, problems_of
 from ...runtime.cluster.fence import NodeFence
 from ...runtime.cluster.lease import LEASE_SECONDS, QUIET_SECONDS
 from ...runtime.cluster.membership import Claims, Members, Membership
@@ -296,10 +296,11 @@ class ClusterNode:
     async def state(self) -> ClusterState:
         """Return the cluster as this node sees it: of the database, or of what it said last while that is away."""
         rows: tuple[ClusterNodeRow, ...] = ()
+        waiting: dict[str, int] = {}
         if self.away_since is None:
             # Abandoned, the thread keeps its place at the connection until the statements have ended.
             with trio.move_on_after(STATE_SECONDS), suppress(StorageError):
-                rows = await trio.to_thread.run_sync(
+                rows, waiting = await trio.to_thread.run_sync(
                     self._rows, limiter=self._one, abandon_on_cancel=True
                 )
         away = self.away_since
@@ -307,12 +308,13 @@ class ClusterNode:
             node=self.node_id,
             is_held=self.may_begin(),
             nodes=rows or node_rows([(each, None) for each in self.members.nodes.values()], {}),
-            problems=problems_of(rows),
+            problems=problems_of(rows, waiting),
+            waiting=waiting,
             away_since_ms=None if away is None else int(away * 1000),
         )
 
-    def _rows(self) -> tuple[ClusterNodeRow, ...]:
-        return node_rows(self._registry.seen(), self._registry.counts())
+    def _rows(self) -> tuple[tuple[ClusterNodeRow, ...], dict[str, int]]:
+        return cluster_rows(self._registry)
 
     def place_for(self, key: str) -> int:
         """Return how many live nodes come before this one for what one of them is to do."""

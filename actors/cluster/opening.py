@@ -6,11 +6,13 @@ import os
 from itertools import starmap
 from pathlib import Path
 
+import trio
+
 from ...config.sections import RootSettings
 from ...config.settings import Settings
 from ...runtime.cluster.fence import NodeFence
 from ...runtime.cluster.nodes import Joining
-from ...runtime.cluster.roots import NamedRoot, NamedRoots
+from ...runtime.cluster.roots import NamedRoot, NamedRoots, keep_roots
 from ...runtime.errors import ValidationError
 from ...runtime.identity import own_version
 from ...runtime.store.interface import Store
@@ -47,9 +49,12 @@ def open_node(settings: Settings) -> ClusterNode:
     beats, claims = PostgresDatabase(address), PostgresDatabase(address)
 
     async def open_store(fence: NodeFence, folder: Path | None) -> Store:
-        return await open_postgres_store(
+        store = await open_postgres_store(
             url, folder=folder, fence=fence, make_queries=reads_of(roots)
         )
+        if folder is not None:
+            await trio.to_thread.run_sync(keep_roots, folder, roots)
+        return store
 
     return ClusterNode(beats, claims, joining, open_store, roots=roots)
 

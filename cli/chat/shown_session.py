@@ -21,6 +21,7 @@ from ...runtime.wire.topics import Snapshot
 from ..ask.gone_agent import agree_to_general, gone_from
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..hints import command_line, runnable
+from ..record_names import waiting_words
 from ..run.choice import shown
 from ..sharing.holder import Holder
 from ..show.ended_calls import output_lines
@@ -149,6 +150,8 @@ class ShownSession:
         dim = self._surface.style.paint
         folder, title = short_path(row.workspace), safe_line(row.title)
         self._rows.write(dim(f"session {row.session_id}  {folder}  {title}", "dim") + "\n")
+        if waits := waiting_words(row):
+            self._rows.write(f"(the session {waits}, and goes on when there is one)\n")
         if self._skips:
             command = command_line(f"callboard show {row.session_id}")
             self._rows.write(dim(f"(all of it: {command})", "dim") + "\n")

@@ -18,7 +18,7 @@ from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.store.rows import SessionRow
 from ..ask.pending_questions import PendingQuestion
-from ..record_names import MAX_LOOKED_AT, MAX_MATCHES, begins, nothing_here, only
+from ..record_names import MAX_LOOKED_AT, MAX_MATCHES, begins, nothing_here, only, waiting_words
 from ..show.ended_calls import output_lines
 from ..show.undone_files import undone_lines
 from ..show.usage import usage_line
@@ -246,7 +246,9 @@ def _session_line(row: SessionRow, *, is_own: bool) -> str:
     title = shortened(safe_line(row.title) or "(no title)", MAX_TITLE_CHARS)
     mark = "*" if is_own else " "
     count = counted(row.message_count, "message")
-    running = ", running" if row.is_active else ""
+    running = (
+        f", {waits}" if (waits := waiting_words(row)) else ", running" if row.is_active else ""
+    )
     when, folder = minute(row.updated_at_ms), short_path(row.workspace)
     return f"{mark} {row.session_id}  {when}  {folder}  {title} ({count}{running})"
 

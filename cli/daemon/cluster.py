@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from ...config.files import load_settings
-from ...runtime.cluster.diagnosis import node_rows, problems_of
+from ...runtime.cluster.diagnosis import cluster_rows, problems_of
 from ...runtime.cluster.registry import Registry
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.store.postgres.address import address_of, check_driver
@@ -38,16 +38,18 @@ def status(*, store: StoreUrl = None, json: Json = False, config: Config = None)
     Exits with 1 when none is live.
     """
     with _registry(store, config) as registry:
-        rows = node_rows(registry.seen(), registry.counts())
+        rows, waiting = cluster_rows(registry)
     if json:
         for row in rows:
             found = {"node": row.name, "term": row.term, "state": row.state, "url": row.url}
             more = {"version": row.version, "sessions": row.sessions or 0, "lease_ms": row.lease_ms}
-            sys.stdout.write(json_line({**found, **more}))
+            sys.stdout.write(json_line({**found, **more, "roots": row.roots}))
+        for root, count in waiting.items():
+            sys.stdout.write(json_line({"waiting_for": root, "sessions": count}))
     else:
         lines = [
             *map(node_line, rows),
-            *(f"problem: {safe_line(each)}" for each in problems_of(rows)),
+            *(f"problem: {safe_line(each)}" for each in problems_of(rows, waiting)),
         ]
         sys.stdout.write("\n".join(lines or ["No node has joined this cluster yet."]) + "\n")
     return (

@@ -127,8 +127,9 @@ def node_line(row: ClusterNodeRow) -> str:
         ago = f"renewed {row.lag_ms / 1000:.1f} s ago"
         stand += f", {ago}" if row.lease_ms > 0 else f", its lease has run out ({ago})"
     owned = "" if row.sessions is None else f"{counted(row.sessions, 'session')}, "
+    roots = f"roots {safe_line(', '.join(row.roots))}, " if row.roots else ""
     return (
-        f"{safe_line(row.name):16}  {stand}, term {row.term}, {owned}"
+        f"{safe_line(row.name):16}  {stand}, term {row.term}, {owned}{roots}"
         f"{safe_line(row.url)}, callboard {safe_line(row.version)}"
     )
 

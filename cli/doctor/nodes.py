@@ -10,7 +10,7 @@ import trio
 
 from ...config.daemon_file import find_daemon
 from ...config.settings import Settings
-from ...runtime.cluster.diagnosis import node_rows, problems_of
+from ...runtime.cluster.diagnosis import cluster_rows, problems_of
 from ...runtime.cluster.registry import Registry
 from ...runtime.errors import CallboardError
 from ...runtime.store.file import address_in
@@ -34,27 +34,27 @@ async def node_findings(settings: Settings, data: Path) -> list[Finding]:
         words = f"[cluster] node is {node}, and no store that several nodes share is named"
         return [problem(CHECK, words, '[store] url = "postgresql://USER@HOST/DATABASE"')]
     try:
-        rows = await trio.to_thread.run_sync(_read, address_of(url))
+        rows, waiting = await trio.to_thread.run_sync(_read, address_of(url))
     except CallboardError as error:
         return [problem(CHECK, str(error), "docs/postgresql.md says what each message means")]
     up = [row for row in rows if row.state in {"live", "draining"}]
     words = f"{counted(len(up), 'node')} of {len(rows)} are up; this one is {node}"
     found = [good(CHECK, words)]
     found += [
-        warning(CHECK, each, "`callboard cluster status` lists them") for each in problems_of(rows)
+        warning(CHECK, each, "`callboard cluster status` lists them")
+        for each in problems_of(rows, waiting)
     ]
     found += _name(rows, node, settings.cluster.url, is_running=_runs(data))
     return found + await _reached(up)
 
 
-def _read(address: DatabaseAddress) -> tuple[ClusterNodeRow, ...]:
+def _read(address: DatabaseAddress) -> tuple[tuple[ClusterNodeRow, ...], dict[str, int]]:
     check_driver()
     from ...runtime.cluster.postgres import PostgresDatabase  # behind the check for its driver
 
     database = PostgresDatabase(address)
     try:
-        registry = Registry(database)
-        return node_rows(registry.seen(), registry.counts())
+        return cluster_rows(Registry(database))
     finally:
         database.close()
 

@@ -24,6 +24,7 @@ from ...runtime.events import (
 )
 from ...runtime.history import Refusal, Text, Thinking
 from ...runtime.store.rows import SessionRow
+from ..record_names import waiting_words
 from ..terminal.escaping import safe_json, safe_line, safe_text
 from ..terminal.style import counted, minute, seconds
 from .event_lines import LineEvent, TroubleEvent, answer_line, event_line, trouble_line
@@ -57,6 +58,7 @@ class Markdown:
             f"- agent: {safe_line(row.agent)}",
             f"- workspace: {safe_line(row.workspace)}",
             f"- begun: {minute(row.created_at_ms)}",
+            *([f"- {waits}"] if (waits := waiting_words(row)) else []),
         ]
         if row.parent_id is not None:
             lines.append(f"- {row.kind} of: {row.parent_id}")

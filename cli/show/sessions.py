@@ -21,7 +21,7 @@ from ...runtime.store.rows import SessionRow
 from ...runtime.store.sqlite_store import open_reader
 from ..exit_codes import ANSWERED
 from ..parameters import Data, Json, data_path, offered
-from ..record_names import MAX_DELETED, find_session, folder_here
+from ..record_names import MAX_DELETED, find_session, folder_here, waiting_words
 from ..terminal.complaint import complain, wrong_usage
 from ..terminal.escaping import safe_line, short_path, shortened
 from ..terminal.json_lines import json_line, stored_line
@@ -81,7 +81,7 @@ async def _show_sessions(data: Path, wanted: SessionFilter, json: bool) -> int:
     rows: list[SessionRow] = []
     try:
         async with open_record(data) as reader:
-            rows = (await reader.session_page(wanted)).sessions
+            rows = await reader.with_waiting((await reader.session_page(wanted)).sessions)
             if not rows and wanted.workspace is not None:
                 everywhere = replace(wanted, workspace=None, limit=1)
                 if (await reader.session_page(everywhere)).sessions:
@@ -100,7 +100,7 @@ async def _show_sessions(data: Path, wanted: SessionFilter, json: bool) -> int:
 
 async def _show_session(data: Path, name: str, json: bool) -> int:
     async with open_record(data) as reader:
-        row = await find_session(reader, name)
+        (row,) = await reader.with_waiting([await find_session(reader, name)])
         markdown = Markdown(row, await reader.children(row.session_id))
         if not json:
             sys.stdout.write(markdown.head())
@@ -117,7 +117,13 @@ async def _show_session(data: Path, name: str, json: bool) -> int:
 @asynccontextmanager
 async def open_record(data: Path) -> AsyncGenerator[StoreReader, None]:
     """Open a reader of the store in a data folder for the block; it takes no lock."""
-    reader = await open_reader(data)
+    make_queries = None
+    if (data / "callboard.roots").exists():  # of a node of a cluster
+        from ...runtime.cluster.rooted_queries import reads_of
+        from ...runtime.cluster.roots import roots_in
+
+        make_queries = reads_of(roots_in(data))
+    reader = await open_reader(data, make_queries)
     try:
         yield reader
     finally:
@@ -152,4 +158,6 @@ def _cells(row: SessionRow) -> tuple[str, ...]:
     below = f"{row.kind} of {row.parent_id}: " if row.parent_id is not None else ""
     folder = short_path(row.workspace)
     when = minute(row.updated_at_ms)
+    if waits := waiting_words(row):
+        title = f"({waits}) {title}"
     return row.session_id, when, str(row.message_count), folder, f"{below}{title}"

@@ -133,6 +133,7 @@ is_detached?: boolean
 has_private?: boolean
 forked_from?: string
 budget?: (Budget | null)
+waiting_for?: string
 }
 }
 "session/fork": {
@@ -163,6 +164,7 @@ is_detached?: boolean
 has_private?: boolean
 forked_from?: string
 budget?: (Budget | null)
+waiting_for?: string
 }
 }
 "session/get": {
@@ -190,6 +192,7 @@ is_detached?: boolean
 has_private?: boolean
 forked_from?: string
 budget?: (Budget | null)
+waiting_for?: string
 }
 }
 "session/messages": {
@@ -2028,6 +2031,7 @@ is_detached?: boolean
 has_private?: boolean
 forked_from?: string
 budget?: (Budget | null)
+waiting_for?: string
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -2735,6 +2739,9 @@ node: string
 is_held: boolean
 nodes?: ClusterNodeRow[]
 problems?: string[]
+waiting?: {
+[k: string]: number
+}
 away_since_ms?: (number | null)
 }
 /**
@@ -2750,6 +2757,7 @@ version: string
 sessions?: (number | null)
 lease_ms?: (number | null)
 lag_ms?: (number | null)
+roots?: string[]
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3788,4 +3796,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 5eba7978d03234340f06aecb66a9207fdda628d75d0553893149934c029d68a3
+// Of the schema: 1123cc23a8c2f3f20a04b933fb95829a5b15ec794074c142b3571a3f55899738

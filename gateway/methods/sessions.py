@@ -92,7 +92,8 @@ async def fork_session(caller: Caller, params: wire.Fork) -> SessionRow:
 @methods.add("session/get", Role.OBSERVER)
 async def get_session(caller: Caller, params: wire.OneSession) -> SessionRow:
     """Return a session."""
-    return await caller.session(params.session_id)
+    (row,) = await caller.runtime.store.with_waiting([await caller.session(params.session_id)])
+    return row
 
 
 @methods.add("session/messages", Role.OBSERVER)
@@ -214,7 +215,9 @@ async def list_sessions(caller: Caller, params: wire.ListSessions) -> SessionPag
         include_children=params.include_children,
         within=caller.visible,
     )
-    return await caller.runtime.store.session_page(wanted)
+    store = caller.runtime.store
+    found = await store.session_page(wanted)
+    return SessionPage(await store.with_waiting(found.sessions), found.next_before)
 
 
 @methods.add("session/search", Role.OBSERVER, is_slow=True)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from ..wire.daemon import ClusterNodeRow
 from .lease import LEASE_SECONDS
 from .nodes import Node
+from .registry import Registry
+from .roots import node_of_root
 
 LEASE_MS = int(LEASE_SECONDS * 1000)
 _UP = ("live", "draining")
@@ -30,16 +32,42 @@ def node_rows(
             version=node.version,
             sessions=counts.get(node.node_id),
             lease_ms=left_ms,
+            roots=node.roots,
             lag_ms=None if left_ms is None or node.state not in _UP else max(LEASE_MS - left_ms, 0),
         )
         for node, left_ms in seen
     )
 
 
-def problems_of(rows: Sequence[ClusterNodeRow]) -> tuple[str, ...]:
-    """Return what is wrong, one sentence for each, with what to do."""
+def cluster_rows(registry: Registry) -> tuple[tuple[ClusterNodeRow, ...], dict[str, int]]:
+    """Return the nodes as people see them, and how many sessions wait for each root that no node has. Blocks."""
+    seen = registry.seen()
+    return node_rows(seen, registry.counts()), waiting_of(seen, registry.waiting_counts())
+
+
+def waiting_of(
+    seen: Sequence[tuple[Node, int | None]], counts: Mapping[str, int]
+) -> dict[str, int]:
+    """Return how many sessions wait for each root that no node has, given how many of each root have no owner."""
+    live = [node for node, _ in seen if node.state == "live"]
+    return {
+        root: count
+        for root, count in sorted(counts.items())
+        if not any(node.has(root) for node in live)
+    }
+
+
+def problems_of(
+    rows: Sequence[ClusterNodeRow], waiting: Mapping[str, int] | None = None
+) -> tuple[str, ...]:
+    """Return what is wrong, one sentence for each, with what to do.
+
+    Args:
+        rows: The nodes.
+        waiting: See `waiting_of`.
+    """
     up = [row for row in rows if row.state in _UP]
-    return (*_lapsed(rows), *_at_one_address(up), *_versions(up))
+    return (*_lapsed(rows), *_at_one_address(up), *_versions(up), *_waiting(waiting or {}))
 
 
 def _lapsed(rows: Sequence[ClusterNodeRow]) -> list[str]:
@@ -67,6 +95,22 @@ def _at_one_address(up: Sequence[ClusterNodeRow]) -> list[str]:
         for url, names in by_url.items()
         if len(names) > 1
     ]
+
+
+def _waiting(waiting: Mapping[str, int]) -> list[str]:
+    said: list[str] = []
+    for root, count in waiting.items():
+        sessions = "1 session waits" if count == 1 else f"{count} sessions wait"
+        if node := node_of_root(root):
+            said.append(
+                f"{sessions} for node {node} (waiting_for_node), whose own folders they work in: start it again"
+            )
+        else:
+            said.append(
+                f"{sessions} for a node with the root {root} (waiting_for_node), and none that is up has it: start one "
+                f"with `callboard serve --root {root}=FOLDER`"
+            )
+    return said
 
 
 def _versions(up: Sequence[ClusterNodeRow]) -> list[str]:

@@ -390,20 +390,6 @@ class Registry:
             )
         return len(found)
 
-    def waiting(self, session_ids: Iterable[str], served: Collection[str]) -> dict[str, str]:
-        """Return those of some sessions whose owner is gone, and whose root nobody has, each with that root.
-
-        Args:
-            session_ids: The sessions.
-            served: The roots that nodes have that are up.
-        """
-        sql = (
-            f"select o.session_id, o.root from owners o where {self._sql.listed('o.session_id')}"
-            f" and {_IS_GONE}"
-        )
-        found = self._rows(sql, (self._database.list_value(list(session_ids)),))
-        return {name: root for name, root in found if root not in served}
-
     def waiting_counts(self) -> dict[str, int]:
         """Return how many sessions of each root have an owner that is gone; those of everybody's are left out."""
         sql = f"select o.root, count(*) from owners o where o.root <> '' and {_IS_GONE} group by o.root"

@@ -11,11 +11,21 @@ everybody's. They have the root `""`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import starmap
+from pathlib import Path
 
 import msgspec
 
 from ..errors import ConflictError
+from ..redaction import redacting_logger
+from ..text import UNDECODABLE
+
+logger = redacting_logger(__name__)
+
+FILE_NAME = "callboard.roots"
+"""In the data folder of a node with named roots: where each is."""
+_KEPT: msgspec.json.Decoder[dict[str, str]] = msgspec.json.Decoder(dict[str, str])
 
 EVERYBODYS = ""
 """The root of sessions that each node may own."""
@@ -44,6 +54,13 @@ def root_of_place(place: str) -> str:
     """Return the root of a place on record; empty for an absolute path."""
     name, colon, _ = place.partition(":")
     return name if colon and not place.startswith("/") else ""
+
+
+def waits_for(root: str) -> str:
+    """Say in a few words for what a session waits: the rest of `SESSION …`."""
+    if node := node_of_root(root):
+        return f"waits for node {node}"
+    return f"waits for a node with the root {root}"
 
 
 def missing_root(root: str) -> str:
@@ -139,5 +156,29 @@ class NamedRoots:
         return real
 
 
-RootOf = Callable[[str], str]
-"""Returns the root of a session that begins in a place; see `NamedRoots.root_of`."""
+def keep_roots(folder: Path, roots: NamedRoots) -> None:
+    """Note the roots of a node in its data folder, for commands that read the record by themselves. Blocks.
+
+    A failure is logged: then they show places.
+    """
+    file = folder / FILE_NAME
+    kept = {root.name: root.path for root in roots.all}
+    try:
+        if not kept:
+            file.unlink(missing_ok=True)
+        elif roots_in(folder).all != tuple(starmap(NamedRoot, kept.items())):
+            new = folder / f"{FILE_NAME}.new"
+            new.touch(0o600)
+            new.write_bytes(msgspec.json.encode(kept))
+            os.replace(new, file)
+    except OSError as error:
+        logger.error("%s: commands don't know the roots of this node: %s", file, error)
+
+
+def roots_in(folder: Path) -> NamedRoots:
+    """Return the roots of the node of a data folder, as its last start noted them; none where that can't be read."""
+    try:
+        kept = _KEPT.decode((folder / FILE_NAME).read_bytes())
+    except (OSError, *UNDECODABLE):
+        return NamedRoots("")
+    return NamedRoots("", list(starmap(NamedRoot, kept.items())))

@@ -18,7 +18,7 @@ import trio
 from ..events import Stored
 from .health.store_health import StoreHealth
 from .queries import Queries
-from .rows import Append, CommitResult
+from .rows import Append, CommitResult, SessionRow
 
 Committed = Callable[[list[CommitResult] | BaseException], None]
 """Takes the end of a commit: what `commit` would have returned or raised."""
@@ -96,6 +96,14 @@ class StoreReader(ABC):
 
     memories = _read(Queries.memories)
     found_memories = _read(Queries.found_memories)
+
+    async def with_waiting(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
+        """Return sessions, each with the root for which it waits: its owner is gone, and no node that is up has that.
+
+        Only sessions of a cluster have owners.
+        """
+        await trio.lowlevel.checkpoint()
+        return list(rows)
 
     @abstractmethod
     async def _run(self, query: Callable[[Queries], _Result]) -> _Result:

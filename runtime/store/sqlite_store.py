@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import apsw
 import trio
@@ -27,6 +28,7 @@ from .health.store_health import StoreHealth
 from .interface import Store, StoreReader
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .migrations import check_whole
+from .queries import Queries
 from .threaded import ThreadedReader, ThreadedStore
 
 MAX_READERS = 2
@@ -73,13 +75,19 @@ async def open_kept_store(folder: Path | None, url: str | None = None) -> Store:
     return await open_postgres_store(url, folder=folder)
 
 
-async def open_reader(folder: Path) -> StoreReader:
+async def open_reader(
+    folder: Path, make_queries: Callable[[Any, str], Queries] | None = None
+) -> StoreReader:
     """Open the store of a data folder for reading, also while another process writes.
 
     That is a database where the folder says so (`file.ADDRESS_NAME`).
 
     The caller closes it. Raises `NotFoundError` if there is no store yet, and `StorageError` if its
     file can't be read.
+
+    Args:
+        folder: The data folder.
+        make_queries: Makes the reads of a connection of the database; see `open_postgres_store`.
     """
     if (address := await trio.to_thread.run_sync(address_in, folder)) is not None:
         from .postgres.address import check_driver  # here: few have a database
@@ -87,7 +95,7 @@ async def open_reader(folder: Path) -> StoreReader:
         check_driver()
         from .postgres.store import open_postgres_reader
 
-        return await open_postgres_reader(address)
+        return await open_postgres_reader(address, make_queries or Queries)
     return await trio.to_thread.run_sync(_DiskReader, folder)
 
 

@@ -95,6 +95,7 @@ class ClusterNodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         lease_ms: What is left of its lease by the database's clock, negative when it has run out; absent while the
             database does not answer.
         lag_ms: How long ago it renewed its lease; absent when its term is over.
+        roots: The names of its roots.
     """
 
     name: str
@@ -105,6 +106,7 @@ class ClusterNodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     sessions: int | None = None
     lease_ms: int | None = None
     lag_ms: int | None = None
+    roots: tuple[str, ...] = ()
 
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -115,6 +117,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         is_held: Whether it may act: its lease has time left.
         nodes: All of them, by name.
         problems: What is wrong, for people.
+        waiting: How many sessions wait for a node, by the root that no node has; `@NODE` are that node's own folders.
         away_since_ms: Since when the database does not answer this node, in Unix milliseconds; absent while it does.
     """
 
@@ -122,6 +125,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     is_held: bool
     nodes: tuple[ClusterNodeRow, ...] = ()
     problems: tuple[str, ...] = ()
+    waiting: dict[str, int] = {}
     away_since_ms: int | None = None
 
 

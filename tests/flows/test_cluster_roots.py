@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -12,6 +13,8 @@ import trio
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
+from callboard.cli.daemon.cluster import status
+from callboard.cli.show.sessions import sessions, show
 from callboard.client.client import connect
 from callboard.config.keys.tokens import Credentials
 from callboard.runtime.errors import ConflictError, ValidationError
@@ -60,7 +63,7 @@ def gaps(url: str) -> list[tuple[object, ...]]:
 
 
 async def test_a_session_moves_only_to_a_node_with_its_root_and_waits_while_there_is_none(
-    url: str, tmp_path: Path
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = {node: made(tmp_path / f"at_{node}" / "tea") for node in "abd"}
     roots = {node: f"projects={folder.parent}" for node, folder in folders.items()}
@@ -97,9 +100,22 @@ async def test_a_session_moves_only_to_a_node_with_its_root_and_waits_while_ther
                 assert refused.value.kind == "root"
                 assert "--root projects=FOLDER" in str(refused.value)
                 assert ended(url) < 6
+                assert (await client.session(session)).waiting_for == "projects"
+                assert [each.waiting_for for each in await client.sessions()] == ["projects"]
+                seen = (await client.status()).cluster
+                assert seen is not None
+                assert seen.waiting == {"projects": 1}
+                assert "--root projects=FOLDER" in str(seen.problems)
+                assert status(store=url) == 0  # c is live
+                shown = capsys.readouterr().out
+                assert (
+                    "1 session waits for a node with the root projects (waiting_for_node)" in shown
+                )
+                assert "roots projects" in shown
                 stack.enter_context(served(url, "d", tmp_path, roots["d"]))
                 await until(lambda: ended(url) == 6)  # by itself: nobody asks
                 await client.prompt(session, "And now?")
+                assert (await client.session(session)).waiting_for == ""
                 await until(lambda: ended(url) == 7)
         assert nodes_of(tmp_path)[-1] == "d"
         assert "c" not in nodes_of(tmp_path)
@@ -175,3 +191,26 @@ async def test_a_fork_and_an_import_belong_where_their_folder_is(url: str, tmp_p
                     assert await client.ask(name, "Who?") == "By a."
     found = rows(url, "select o.root, s.workspace from owners o join sessions s using (session_id)")
     assert found == [("projects", "projects:tea")] * 3
+
+
+async def test_commands_on_the_data_folder_of_a_node_know_its_folders_and_what_waits(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(tmp_path / "projects" / "tea")
+    async with open_served(url, "b", tmp_path) as b:
+        async with open_served(url, "a", tmp_path, roots={"projects": str(folder.parent)}) as a:
+            session = await a.runtime.create_session(workspace=folder, title="Tea")
+        monkeypatch.chdir(folder)
+        await trio.to_thread.run_sync(partial(sessions, data=tmp_path / "a"))
+        shown = capsys.readouterr().out
+        assert session.session_id in shown
+        assert "(waits for a node with the root projects) Tea" in shown
+        assert "/projects/tea" in shown
+        await trio.to_thread.run_sync(partial(show, session.session_id, data=tmp_path / "b"))
+        shown = capsys.readouterr().out
+        assert "- workspace: projects:tea" in shown
+        assert "- waits for a node with the root projects" in shown
+        row = await b.runtime.store.session(session.session_id)
+        assert row is not None
+        (row,) = await b.runtime.store.with_waiting([row])
+        assert row.waiting_for == "projects"

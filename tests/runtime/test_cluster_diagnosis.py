@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from callboard.runtime.cluster.diagnosis import LEASE_MS, node_rows, problems_of
+from callboard.runtime.cluster.diagnosis import LEASE_MS, node_rows, problems_of, waiting_of
 from callboard.runtime.cluster.nodes import Node
 
 WELL = Node(
@@ -47,3 +47,16 @@ def test_nodes_that_nobody_knows_the_leases_of_have_no_problem_with_them() -> No
 def test_each_problem_is_said(node: Node, left_ms: int, words: str) -> None:
     (said,) = problems_of(node_rows([(WELL, LEFT), (node, left_ms)], {}))
     assert words in said
+
+
+def test_sessions_that_wait_for_a_node_are_said_with_what_to_do() -> None:
+    has = msgspec.structs.replace(WELL, roots=("projects",))
+    ending = msgspec.structs.replace(OTHER, roots=("docs",), state="draining")
+    counts = {"projects": 3, "docs": 1, "@a": 2, "@c": 4}
+    seen = [(has, LEFT), (ending, LEFT)]
+    waiting = waiting_of(seen, counts)
+    assert waiting == {"docs": 1, "@c": 4}
+    node, root = problems_of(node_rows(seen, {}), waiting)
+    assert "4 sessions wait for node c (waiting_for_node)" in node
+    assert "1 session waits for a node with the root docs (waiting_for_node)" in root
+    assert "--root docs=FOLDER" in root

@@ -155,6 +155,8 @@ export class Session {
   turnId = "";
   retry: { message: string; attempt: number } | null = null;
   title: string | null = null;
+  /** The root that no node of a cluster has: the session waits for one. */
+  waitingFor = "";
   agent = "";
   /** Events of types that this page does not know. */
   unknown = 0;
@@ -277,6 +279,7 @@ export class Session {
     if (seq != null) {
       if (seq <= this.seq) return;
       this.seq = seq;
+      this.waitingFor = ""; // whoever owns it has written this
     }
     this.#take(event, seq ?? 0);
   }

@@ -114,6 +114,11 @@ export function Chat() {
           {its.retrying(session.retry.attempt)} {shown(session.retry.message)}
         </p>
       )}
+      {session.waitingFor !== "" && (
+        <p class="notice" role="status">
+          {its.waitsHere(its.waitsFor(shown(session.waitingFor)))}
+        </p>
+      )}
       {session.unknown > 0 && <p class="notice">{its.unknownEvents(session.unknown)}</p>}
       <Outgoing inputs={own} />
       <Composer session={session} />

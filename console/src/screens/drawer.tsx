@@ -112,6 +112,7 @@ function Meta({ row }: { row: SessionRow }) {
       ) : (
         row.is_active && <span class="dot" role="img" aria-label={its.running} />
       )}
+      {(row.waiting_for ?? "") !== "" && <span>{its.waitsFor(shown(row.waiting_for ?? ""))}</span>}
       {kind !== "" && <span>{kind}</span>}
       {row.agent !== "general" && <span>{shown(row.agent)}</span>}
       <time dateTime={new Date(row.updated_at_ms).toISOString()}>{ago(row.updated_at_ms)}</time>

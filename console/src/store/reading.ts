@@ -157,6 +157,7 @@ async function ask(session: Session): Promise<void> {
   ]);
   session.title ??= row.title;
   session.agent ||= row.agent;
+  session.waitingFor = row.waiting_for ?? "";
   if (row.is_active && session.turnId === "") session.turnId = "?";
   session.asksAre(questions.questions);
   changed();

@@ -9,6 +9,8 @@ export const en = {
   noSession: "This session can't be opened",
   untitled: "Untitled",
   running: "runs",
+  waitsFor: (root: string) => (root.startsWith("@") ? `waits for node ${root.slice(1)}` : `waits for a node with the root ${root}`),
+  waitsHere: (waits: string) => `This session ${waits}, and goes on by itself when there is one.`,
   menu: "Sessions",
   close: "Close",
   approvals: "Approvals",

@@ -28,6 +28,8 @@ export const zh: Words = {
   noSession: "无法打开此会话",
   untitled: "无标题",
   running: "运行中",
+  waitsFor: (root) => (root.startsWith("@") ? `等待节点 ${root.slice(1)}` : `等待具有根目录 ${root} 的节点`),
+  waitsHere: (waits) => `此会话${waits}，节点出现后会自动继续。`,
   menu: "会话",
   close: "关闭",
   approvals: "审批",

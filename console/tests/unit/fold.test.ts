@@ -3,6 +3,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { rowOf, Session, type Kept, type MessageRow, type Update } from "../../src/fold/session";
 import { itemsOf, lastTurn, lister } from "../../src/fold/view";
+import { en } from "../../src/words/en";
+import { zh } from "../../src/words/zh";
 
 interface Cases {
   sessions: { updates: Update[]; rows: MessageRow[] }[];
@@ -93,6 +95,25 @@ describe("the fold of events", () => {
     expect(session.live.text).toBe("whole and on");
     expect(session.outputs.get("c")).toBe("out");
     expect(session.seq).toBe(4);
+  });
+});
+
+describe("a session that waits for a node", () => {
+  it("waits until something of it is on record again, and not for what is under way", () => {
+    const session = new Session("s");
+    session.waitingFor = "projects";
+    session.update({ session_id: "s", event: { type: "stream_batch", stream_id: "x", items: [] } as unknown as Update["event"], at_ms: 0 } as Update);
+    expect(session.waitingFor).toBe("projects");
+    session.update({ session_id: "s", event: { type: "input_accepted", input_id: "i", text: "go" } as Update["event"], seq: 1, at_ms: 0 });
+    expect(session.waitingFor).toBe("");
+  });
+
+  it("says for which, in both languages", () => {
+    for (const its of [en, zh]) {
+      expect(its.waitsFor("projects")).toContain("projects");
+      expect(its.waitsFor("@a")).toMatch(/ a$/);
+      expect(its.waitsHere(its.waitsFor("@a"))).toContain(its.waitsFor("@a"));
+    }
   });
 });
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import trio
 
 from ...disk.data_lock import DataLock
@@ -20,6 +21,8 @@ from ..ledger import wall_clock_ms
 from ..lists import StoreSize
 from ..migrations import check_whole
 from ..queries import Queries
+from ..rows import SessionRow
+from ..tables.lists import names
 from ..threaded import ThreadedReader, ThreadedStore
 from .address import DatabaseAddress, address_of
 from .connection import PostgresConnection
@@ -69,12 +72,12 @@ async def open_postgres_store(
     return await trio.to_thread.run_sync(_open, address, folder, now_ms, clock, fence, make_queries)
 
 
-async def open_postgres_reader(url: str) -> StoreReader:
+async def open_postgres_reader(url: str, make_queries: MakeQueries = Queries) -> StoreReader:
     """Open the store of a database for reading, also while others write.
 
     The caller closes it. Raises `NotFoundError` if there is no store yet, and `StorageError` if it can't be read.
     """
-    return await trio.to_thread.run_sync(_PostgresReader, address_of(url))
+    return await trio.to_thread.run_sync(_PostgresReader, address_of(url), make_queries)
 
 
 def database_size(url: str) -> StoreSize:
@@ -161,13 +164,39 @@ def _check_server(connection: PostgresConnection, address: DatabaseAddress) -> N
         )
 
 
+_WAITING = (
+    "select o.session_id, o.root from owners o where o.session_id in (select value from json_each(?)) and o.root <> ''"
+    " and not exists (select 1 from nodes n where n.node_id = o.node_id and n.term = o.term"
+    " and n.state in ('live', 'draining')) and not exists (select 1 from nodes n where n.state = 'live'"
+    " and (o.root = '@' || n.node_id or instr(n.roots, '\"' || o.root || '\"') > 0))"
+)
+"""Of some sessions those whose owner is gone, and whose root no node has that is up; see `runtime.cluster.roots`."""
+
+
 class _Reading(ThreadedReader[PostgresConnection]):
     """Readers that make a new connection once, where one was lost."""
 
     _address: DatabaseAddress
+    _make: MakeQueries
+
+    def _make_queries(self, connection: PostgresConnection, name: str) -> Queries:
+        return self._make(connection, name)
 
     def _open(self) -> PostgresConnection:
         return PostgresConnection(self._address, writes=False)
+
+    async def with_waiting(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
+        """See `StoreReader`."""
+        if not rows:
+            return await super().with_waiting(rows)
+        listed = names([row.session_id for row in rows])
+        found = dict(await self._run(lambda queries: queries._rows(_WAITING, (listed,))))
+        return [
+            msgspec.structs.replace(row, waiting_for=found[row.session_id])
+            if row.session_id in found
+            else row
+            for row in rows
+        ]
 
     def _read_sync(self, query: Callable[[Queries], _Result]) -> _Result:
         try:
@@ -183,8 +212,9 @@ class _Reading(ThreadedReader[PostgresConnection]):
 
 
 class _PostgresReader(_Reading):
-    def __init__(self, address: DatabaseAddress) -> None:
+    def __init__(self, address: DatabaseAddress, make_queries: MakeQueries) -> None:
         self._address = address
+        self._make = make_queries
         super().__init__(
             address.name, StoreHealth(DiskRoom(None), None, name=address.name), MAX_READERS
         )
@@ -214,9 +244,6 @@ class _PostgresStore(_Reading, ThreadedStore[PostgresConnection]):
         super().__init__(address.name, health, MAX_READERS)
         self._connection = connection
         self._ledger = self._postgres = ledger
-
-    def _make_queries(self, connection: PostgresConnection, name: str) -> Queries:
-        return self._make(connection, name)
 
     async def check_record(self) -> None:
         """See `Store`."""
