@@ -156,8 +156,8 @@ COMMANDS = {
         "Have the system keep a daemon running: systemd, or launchd on macOS.",
     ),
     "cluster": (
-        "daemon.cluster",
-        "Show the nodes that share a store in PostgreSQL, and have one give its sessions away.",
+        "cluster.commands",
+        "Show and drain the nodes that share a store, and have systemd, Kubernetes or Ray run them.",
     ),
     "completion": ("completion", "Print the completion script of a shell, or put it in place."),
     "protocol": ("daemon.commands", "List the daemon's methods and the role that each takes."),
@@ -380,13 +380,14 @@ def _explained(app: App, error: CycloptsError, tokens: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
         from ..runtime.text import did_you_mean  # here: few command lines are wrong
 
-        names = _subcommands(app, tokens[0])
-        meant = did_you_mean(tokens[1], names) if names and tokens[1] not in names else ""
+        path, group = _named(app, tokens)
+        names, said = _subcommands(group), tokens[len(path)] if len(tokens) > len(path) else ""
+        meant = did_you_mean(said, names) if names else ""
         if tokens[0] == "providers" and len(tokens) > 2:
             # A key may be among the words, so none of them is said.
             return f"there is no such command.{meant}" if meant else KEY_ELSEWHERE
         if meant:
-            return f"there is no command {tokens[1]!r}.{meant}"
+            return f"there is no command {said!r}.{meant}"
         extra = " ".join(error.unused_tokens or ())
         hint = "; put a prompt of several words in quotes" if tokens[0] in {"run", "record"} else ""
         return f"there is no place for {extra!r}{hint}"
@@ -402,10 +403,9 @@ def _explained(app: App, error: CycloptsError, tokens: Sequence[str]) -> str:
 
 def _unknown_option(app: App, tokens: Sequence[str]) -> str | None:
     """Return the message about the first option that the command does not have, if there is one."""
-    path = _command_of(app, tokens).split()
-    if not path or (len(path) == 1 and _subcommands(app, path[0])):
+    path, command = _named(app, tokens)
+    if not path or _subcommands(command):
         return None
-    command = app[path[0]] if len(path) == 1 else app[path[0]][path[1]]
     known = [
         name
         for argument in command.assemble_argument_collection()
@@ -431,20 +431,22 @@ def _unknown_option(app: App, tokens: Sequence[str]) -> str | None:
     return message
 
 
-def _is_command(app: App, name: str) -> bool:
-    return not name.startswith("-") and name in app
+def _named(app: App, tokens: Sequence[str]) -> tuple[list[str], App]:
+    """Return the words that name a command, those of its groups before it, and the command."""
+    path: list[str] = []
+    for token in tokens:
+        if token.startswith("-") or token not in app:
+            break
+        path.append(token)
+        app = app[token]
+    return path, app
 
 
-def _subcommands(app: App, name: str) -> frozenset[str]:
+def _subcommands(app: App) -> frozenset[str]:
     """Return the commands of a group such as `keys`; a command that stands alone has none."""
-    if not _is_command(app, name):
-        return frozenset()
-    return frozenset(each for each in app[name] if not each.startswith("-"))
+    return frozenset(each for each in app if not each.startswith("-"))
 
 
 def _command_of(app: App, tokens: Sequence[str]) -> str:
-    """Return the command that a line names, with that of its group, or nothing."""
-    first, second = (*tokens[:2], "", "")[:2]
-    if not _is_command(app, first):
-        return ""
-    return f"{first} {second}" if second in _subcommands(app, first) else first
+    """Return the command that a line names, with those of its groups, or nothing."""
+    return " ".join(_named(app, tokens)[0])

@@ -29,6 +29,8 @@ WITHOUT_CONFIG = frozenset(
     {
         "approvals",
         "backup",
+        "cluster manifest",
+        "cluster ray",
         "compact",
         "completion",
         "console",

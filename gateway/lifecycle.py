@@ -128,7 +128,7 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         settings: Address, limits and timeouts.
         data: The data folder.
-        open_runtime: Opens the runtime to serve.
+        open_runtime: Opens the runtime to serve, given the port that is taken.
         configuration: Read again on SIGHUP and when its files change.
         tell_ready: Called when clients are accepted, with the websocket's URL and what returns a link to the console,
             at which a browser logs in once (empty without a console).
@@ -137,7 +137,7 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: ServerSettings
     data: Path
-    open_runtime: Callable[[], AbstractAsyncContextManager[Runtime]]
+    open_runtime: Callable[[int], AbstractAsyncContextManager[Runtime]]
     configuration: Configuration
     tell_ready: Callable[[str, Callable[[], str]], None]
     had_hangup: Callable[[], bool] = lambda: False
@@ -169,7 +169,7 @@ async def run_daemon(plan: DaemonPlan) -> None:
     with trio.open_signal_receiver(*HANDLED) as signals, ExitStack() as files:
         async with (
             answer_not_ready(listeners, plan.settings) as let_in,
-            plan.open_runtime() as runtime,
+            plan.open_runtime(port) as runtime,
         ):
             await let_in()
             async with open_gateway(

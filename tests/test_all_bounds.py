@@ -242,6 +242,7 @@ ALONE: dict[str, str] = {
         tools/workspace/openat2: _MAX_EAGAIN
     """,
     "shown to a person or a model, cut; what is more is counted, or on record": """
+        cli/cluster/keeper: MAX_LINE_BYTES MAX_SAID_CHARS MAX_SAID_LINES
         config/skill_approvals: MAX_KEPT_BYTES
         actors/permissions/question: MAX_SHOWN_CHARACTERS
         actors/upkeep/replay: MAX_SHOWN
@@ -441,6 +442,7 @@ ALONE: dict[str, str] = {
         providers/tool_schema: MAX_DEPTH MAX_INLINED_BYTES MAX_KEPT_DESCRIPTION_CHARS
     """,
     "what an operator, a program or a client sets; refused at once, before anything else sees it": """
+        cli/cluster/file: MAX_FILE_BYTES MAX_REPLICAS
         actors/upkeep/keeping: MAX_TITLE_CHARS
         config/daemon_file: MAX_FILE_BYTES
         config/keys/master: MAX_FILE_BYTES

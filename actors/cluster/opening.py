@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from itertools import starmap
 from pathlib import Path
 
@@ -21,6 +22,13 @@ from ...tools.workspace.roots import check_root
 from .node import ClusterNode
 
 
+def default_url(host: str, port: int) -> str:
+    """Return where others reach a server that listens there; one that listens everywhere, by its machine's name."""
+    if host in {"0.0.0.0", "::"}:
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def open_node(settings: Settings) -> ClusterNode:
     """Return the node that `[cluster]` names; raise `ValidationError` without a store that nodes can share."""
     cluster, server = settings.cluster, settings.server
@@ -31,10 +39,9 @@ def open_node(settings: Settings) -> ClusterNode:
             field="cluster.node",
         )
     roots = NamedRoots(cluster.node, list(starmap(_opened, settings.named_roots.items())))
-    host = f"[{server.host}]" if ":" in server.host else server.host
     joining = Joining(
         node_id=cluster.node,
-        url=cluster.url or f"http://{host}:{server.port}",
+        url=cluster.url or default_url(server.host, server.port),
         version=own_version(),
         capacity=cluster.capacity,
         roots=roots.names,

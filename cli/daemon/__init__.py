@@ -5,7 +5,7 @@ imports it, with SIGHUP noted from the first moment on; `callboard protocol` is 
 writes the log through a bounded queue, so that a daemon never waits for its log. `stop` sends a signal,
 which comes through however busy the daemon is, and says what it waits for. `service` writes the unit of
 systemd or launchd that `service_unit` renders. `roots` decides which folders sessions of a daemon may
-work in. `status` and `logs` print, and `cluster` shows and drains the nodes of several. `away` says that a daemon is away, for commands that wait for it.
+work in. `status` and `logs` print. `away` says that a daemon is away, for commands that wait for it.
 Comes in: options, the configuration, signals.
 Goes out: a running daemon, its first token, its log; units below /etc/systemd or the user's folder.
 Owns: the log of a daemon, and the unit files that it wrote.

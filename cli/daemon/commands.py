@@ -29,6 +29,13 @@ StoreUrl = Annotated[
         help="postgresql://USER@HOST/DATABASE, in place of a file of the data folder.",
     ),
 ]
+Node = Annotated[
+    str | None, Parameter(help="The name of this node of a cluster, in place of [cluster] node.")
+]
+NodeUrl = Annotated[
+    str | None,
+    Parameter(help="Where other nodes and clients reach it, in place of [cluster] url."),
+]
 Model = Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")]
 
 
@@ -42,6 +49,8 @@ def serve(
     model: Model = None,
     no_console: NoConsole = False,
     store: StoreUrl = None,
+    node: Node = None,
+    node_url: NodeUrl = None,
     config: Config = None,
     data: Data = None,
 ) -> int:
@@ -62,6 +71,8 @@ def serve(
             model=model,
             has_console=False if no_console else None,
             store=store,
+            node=node,
+            node_url=node_url,
         )
         return run_daemon(options, config, data_path(data), had_hangup)
 

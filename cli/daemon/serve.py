@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +16,10 @@ import trio
 
 from ...config.files import config_file, load_settings, watched_files
 from ...config.keys.tokens import Credentials, Role
-from ...config.sections import ServerSettings, checked_roots
+from ...config.sections import ClusterSettings, ServerSettings, checked_roots
 from ...config.settings import Settings, StoreSettings
 from ...embedding.configuration import Configuration
-from ...embedding.runtime import open_runtime
+from ...embedding.runtime import Runtime, open_runtime
 from ...gateway.lifecycle import DaemonPlan, run_daemon
 from ...gateway.shared.clients_channel import ClientsChannel
 from ...providers.catalog.book import ProviderBook
@@ -49,6 +50,8 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     has_console: bool | None = None
     store: str | None = None
+    node: str | None = None
+    node_url: str | None = None
 
 
 ROOT_PROGRAMS = "  programs:      run as root, but in workspaces of ordinary users; `callboard doctor` says more"
@@ -63,26 +66,32 @@ def serve(
     """
     forbid_core_dumps()
 
+    bound: list[int] = []  # the port, once it is taken
+
     def load() -> Settings:
         found = load_settings(config)
         found = rooted(found, options)
         server, store = served(found, options, data), found.store
         if options.store is not None:
             store = stored_at(options.store)
-        return msgspec.structs.replace(found, server=server, store=store)
+        cluster = clustered(found.cluster, options, server.host, next(iter(bound), server.port))
+        return msgspec.structs.replace(found, server=server, store=store, cluster=cluster)
+
+    def opened(port: int) -> AbstractAsyncContextManager[Runtime]:
+        bound.append(port)
+        return open_runtime(
+            model=options.model,
+            workspace=data / "workspaces",
+            data=data,
+            channel=ClientsChannel(),
+            settings=load() if settings.cluster.node else settings,
+        )
 
     settings, file = load(), config_file(config)
     plan = DaemonPlan(
         settings=settings.server,
         data=data,
-        open_runtime=partial(
-            open_runtime,
-            model=options.model,
-            workspace=data / "workspaces",
-            data=data,
-            channel=ClientsChannel(),
-            settings=settings,
-        ),
+        open_runtime=opened,
         configuration=Configuration(
             load, watched_files(file), ProviderBook(config, data, os.environ)
         ),
@@ -98,6 +107,27 @@ def serve(
             logging.getLogger(__name__).warning("%s", error)
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return ANSWERED
+
+
+def clustered(
+    found: ClusterSettings, options: ServeOptions, host: str, port: int
+) -> ClusterSettings:
+    """Return this daemon's part in a cluster, with what the command line says, and with its address.
+
+    Raises:
+        ValidationError: The name of the node can't be one.
+    """
+    given = {"node": options.node, "url": options.node_url}
+    changed = {name: value for name, value in given.items() if value is not None}
+    try:
+        cluster = msgspec.convert({**msgspec.structs.asdict(found), **changed}, ClusterSettings)
+    except msgspec.ValidationError as error:
+        raise ValidationError(f"callboard serve: --node, --node-url: {error}") from error
+    if not cluster.node or cluster.url:
+        return cluster
+    from ...actors.cluster.opening import default_url  # here: most daemons are alone
+
+    return msgspec.structs.replace(cluster, url=default_url(host, port))
 
 
 def stored_at(url: str) -> StoreSettings:

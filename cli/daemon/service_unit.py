@@ -32,6 +32,11 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
         data: Its data folder.
         roots: Folders that sessions may work in.
         environment: What it must have of the present environment.
+        environment_file: A file with more of it, a variable a line.
+        credentials: Names of systemd credentials, and the files with them, which root reads.
+        cpus: How many cores it may use.
+        memory_bytes: How much memory.
+        stop_seconds: Time for an orderly end.
     """
 
     command: tuple[str, ...]
@@ -40,6 +45,11 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     data: Path
     roots: tuple[Path, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    environment_file: str = ""
+    credentials: tuple[tuple[str, str], ...] = ()
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    stop_seconds: int = STOP_SECONDS
 
 
 _ANYWHERE = """\
@@ -85,13 +95,17 @@ def systemd_unit(plan: ServicePlan) -> str:
         f"ExecStart={' '.join([_quoted(program), *map(_argument, arguments)])}",
         "ExecReload=/bin/kill -HUP $MAINPID",
         *(f"Environment={_quoted(f'{name}={value}')}" for name, value in plan.environment),
+        *([f"EnvironmentFile={_quoted(plan.environment_file)}"] if plan.environment_file else []),
+        *(f"LoadCredential={_quoted(f'{name}:{file}')}" for name, file in plan.credentials),
         f"WatchdogSec={WATCHDOG_SECONDS}",
-        f"TimeoutStopSec={STOP_SECONDS}",
+        f"TimeoutStopSec={plan.stop_seconds}",
         "Restart=on-failure",
         "RestartSec=2",
         "KillMode=mixed",
         "OOMPolicy=continue",
         "Delegate=yes",
+        *([] if plan.cpus is None else [f"CPUQuota={round(plan.cpus * 100)}%"]),
+        *([] if plan.memory_bytes is None else [f"MemoryMax={plan.memory_bytes}"]),
         *_ANYWHERE.splitlines(),
     ]
     if plan.is_system:
@@ -133,7 +147,7 @@ def launchd_plist(plan: ServicePlan) -> str:
         "EnvironmentVariables": dict(plan.environment),
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
-        "ExitTimeOut": STOP_SECONDS,
+        "ExitTimeOut": plan.stop_seconds,
         "Umask": 0o077,
     }
     return plistlib.dumps(document).decode()
@@ -143,7 +157,8 @@ def _check(plan: ServicePlan) -> None:
     """Raise `ValidationError` for what would end a line, or can't be written."""
     paths = (plan.data, *plan.roots)
     names = (value for pair in plan.environment for value in pair)
-    for value in (*plan.command, plan.user, *map(str, paths), *names):
+    files = (plan.environment_file, *(each for pair in plan.credentials for each in pair))
+    for value in (*plan.command, plan.user, *map(str, paths), *names, *files):
         if any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} for char in value):
             raise ValidationError(
                 f"{value!r} has a control character, or is not UTF-8: no service can be made with it. "

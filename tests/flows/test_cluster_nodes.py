@@ -20,7 +20,7 @@ import callboard
 from callboard.actors.cluster.node import ClusterNode
 from callboard.actors.permissions.broker import PermissionBroker
 from callboard.actors.permissions.decisions import GrantBook
-from callboard.cli.daemon.cluster import drain, status
+from callboard.cli.cluster.commands import drain, status
 from callboard.config.sections import ClusterSettings
 from callboard.config.settings import StoreSettings
 from callboard.embedding.runtime import host_of

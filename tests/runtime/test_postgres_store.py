@@ -42,7 +42,7 @@ from callboard.runtime.store.interface import Store
 from callboard.runtime.store.postgres import connection as connection_module
 from callboard.runtime.store.postgres import ledger as ledger_module
 from callboard.runtime.store.postgres import schema
-from callboard.runtime.store.postgres.address import address_of
+from callboard.runtime.store.postgres.address import address_of, given_password
 from callboard.runtime.store.postgres.connection import PostgresConnection
 from callboard.runtime.store.postgres.dialect import OWN
 from callboard.runtime.store.postgres.store import open_postgres_reader, open_postgres_store
@@ -54,7 +54,7 @@ from support.postgres.databases import (
     empty_database,
     new_database,
 )
-from support.postgres.server import Cluster, needs_postgres
+from support.postgres.server import Cluster, needs_postgres, own_cluster
 from support.query_calls import CALLS
 
 CREATED = SessionCreated(agent="general", workspace="/work")
@@ -633,3 +633,39 @@ def test_the_bounds_of_a_connection_are_set(url: str) -> None:
         assert shown.fetchone() == (f"{connection_module.READ_MS // 60_000}min", "on")
     finally:
         connection.close()
+
+
+def test_the_password_may_be_a_credential_of_systemd(tmp_path: Path) -> None:
+    assert given_password({}) is None
+    environ = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
+    assert given_password(environ) is None
+    file = tmp_path / "callboard-database"
+    file.write_text("hunter2 \n")
+    found = given_password(environ)
+    assert found is not None
+    assert (found.reveal(), "hunter2" in repr(found)) == ("hunter2 ", False)
+    file.write_bytes(b"\xff")
+    with pytest.raises(StorageError, match="credential callboard-database can't be read") as raised:
+        given_password(environ)
+    assert raised.value.__cause__ is None
+
+
+async def test_a_credential_lets_in_where_a_password_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_postgres()
+    with own_cluster() as cluster:
+        with psycopg.connect(cluster.url, autocommit=True) as connection:
+            connection.execute("create role guest login password 'hunter2'")
+            connection.execute("create database guests owner guest")
+            rules = cluster.folder / "data" / "pg_hba.conf"
+            rules.write_text(f"local all guest scram-sha-256\n{rules.read_text()}")
+            connection.execute("select pg_reload_conf()")
+        url = cluster.url_of("guests", "guest")
+        assert "does not let this user in" in await refused(url)
+        (tmp_path / "callboard-database").write_text("hunter2\n")
+        monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+        store = await open_postgres_store(url)
+        await store.aclose()
+        (tmp_path / "callboard-database").write_text("wrong")
+        assert "does not let this user in" in await refused(url)

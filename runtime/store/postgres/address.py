@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ...errors import ValidationError
+from ...errors import StorageError, ValidationError
+from ...redaction import Secret
 
 SCHEMES = ("postgresql", "postgres")
 
 SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret"})
 """Options of an address that are secrets."""
+
+CREDENTIAL_NAME = "callboard-database"
+"""The systemd credential with the password: libpq refuses a password file there, which root may read, too."""
 
 _HOST = r"(?:[^\s:,@\[\]]*|\[[0-9a-fA-F:.]+\])(?::\d*)?"
 _HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
@@ -41,6 +47,27 @@ class DatabaseAddress(NamedTuple):
         options = [each for each in parts.query.split("&") if _option(each) not in SECRETS]
         netloc = f"{user.partition(':')[0]}@{host}" if user else host
         return urlunsplit(parts._replace(netloc=netloc, query="&".join(options)))
+
+
+def given_password(environ: Mapping[str, str]) -> Secret | None:
+    """Return the password that systemd gave this service (`LoadCredential=callboard-database:FILE`), if it did.
+
+    Raises:
+        StorageError: It is there, and can't be read.
+    """
+    folder = environ.get("CREDENTIALS_DIRECTORY")
+    if not folder:
+        return None
+    try:
+        text = Path(folder, CREDENTIAL_NAME).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(
+            f"The systemd credential {CREDENTIAL_NAME} can't be read as the password of the database: "
+            f"{getattr(error, 'strerror', None) or 'it is not UTF-8'}."
+        ) from None
+    return Secret(text.strip("\r\n"))
 
 
 def check_driver() -> None:

@@ -15,6 +15,7 @@ A connection is used by one thread at a time, and blocks.
 
 from __future__ import annotations
 
+import os
 import struct
 import time
 from collections import OrderedDict
@@ -31,10 +32,11 @@ from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumper
 
 from ...errors import StorageError
+from ...redaction import redactor
 from ..codec import is_sound
 from ..projection import LOAD, SAVE
 from ..tables.connection import SqlRows
-from .address import DatabaseAddress
+from .address import DatabaseAddress, given_password
 from .dialect import Statement, statement
 from .schema import Version, migrate, version_of
 from .trouble import DatabaseLost, no_connection, trouble
@@ -125,6 +127,9 @@ def connect(address: DatabaseAddress, *, writes: bool) -> psycopg.Connection[Row
         found = conninfo_to_dict(address.url)
         if not writes and found.get("target_session_attrs") == "read-write":
             found["target_session_attrs"] = "primary"  # ours can't write, wherever it is
+        if "password" not in found and (given := given_password(os.environ)) is not None:
+            redactor.add(given)
+            found["password"] = given.reveal()
         made: psycopg.Connection[Row] = psycopg.connect(
             **{
                 "connect_timeout": CONNECT_SECONDS,

@@ -5,30 +5,75 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from ...config.files import load_settings
 from ...runtime.cluster.diagnosis import cluster_rows, problems_of
 from ...runtime.cluster.registry import Registry
-from ...runtime.errors import ConflictError, NotFoundError, ValidationError
+from ...runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from ...runtime.store.postgres.address import address_of, check_driver
+from ..daemon.commands import StoreUrl
+from ..daemon.status import node_line
 from ..exit_codes import ANSWERED, FAILED
 from ..parameters import Config, Json
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
-from .commands import StoreUrl
-from .status import node_line
 
 cluster = App(
     name="cluster",
-    help="Show the nodes that share a store in PostgreSQL, and have one give its sessions away.",
+    help="Show the nodes that share a store in PostgreSQL, have one give its sessions away, and have systemd, Kubernetes or "
+    "Ray run them.",
+)
+cluster.command(
+    f"{__package__}.ray_commands:ray",
+    name="ray",
+    help="Have a running Ray cluster keep the nodes, one a machine.",
 )
 
 NodeName = Annotated[
     str, Parameter(help="The name of a node, as `callboard cluster status` lists it.")
 ]
+ClusterToml = Annotated[
+    Path, Parameter(help="What the nodes are, and where they run: cluster.toml.")
+]
+For = Annotated[
+    Literal["systemd", "kubernetes"], Parameter(name="--for", help="What is to run the nodes.")
+]
+Out = Annotated[
+    Path | None,
+    Parameter(help="The folder to write the files to; without it they are printed."),
+]
+
+
+@cluster.command
+def manifest(file: ClusterToml, /, *, kind: For, out: Out = None) -> int:
+    """Write units of systemd, or the manifest for Kubernetes, for the nodes of a file."""
+    from .file import load_cluster_file
+    from .kubernetes import kubernetes_files
+    from .systemd import systemd_files
+
+    found = load_cluster_file(file)
+    files = systemd_files(found) if kind == "systemd" else kubernetes_files(found)
+    if out is None:
+        is_one = len(files) == 1
+        for name, text in files.items():
+            sys.stdout.write(text if is_one else f"# ── {name} ──\n{text}\n")
+        return ANSWERED
+    for name, text in files.items():
+        _write(out / name, text)
+    sys.stdout.write("".join(f"Written: {safe_line(str(out / name))}\n" for name in files))
+    return ANSWERED
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{path} can't be written: {error.strerror or error}.") from error
 
 
 @cluster.command
