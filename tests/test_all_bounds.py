@@ -37,6 +37,9 @@ TESTED = {
     "runtime/test_tickets.py::test_a_ticket_of_nodes_with_the_longest_names_is_read": """
         runtime/cluster/tickets: MAX_TICKET_CHARS
     """,
+    "gateway/test_relayed_servers.py::test_clients_that_have_something_at_another_node_are_bounded_at_both": """
+        gateway/relays/accepted: MAX_KEPT_CLIENTS
+    """,
     "flows/test_calls_below_flow.py::test_what_a_call_is_about_is_one_bounded_line_whatever_it_is_given": """
         actors/delegation/calls_below: MAX_LINE_CHARS MAX_READ_CHARS
     """,

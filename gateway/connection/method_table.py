@@ -46,6 +46,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
             is told that it was done, and no more.
         about: The parameter that names the session or sessions, or what is asked in one: in a cluster, the request
             goes to the node that owns it. Empty where any node can answer.
+        is_kept: Whether what it gives is kept until the connection of its client ends.
         summary: One line for people.
     """
 
@@ -60,6 +61,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     recall: Recall | None = None
     is_secret: bool = False
     about: About = ""
+    is_kept: bool = False
 
     def refusal(self, credential: Credential) -> str | None:
         """Why whoever has this credential may not call it; `None` when it may.
@@ -102,6 +104,7 @@ class MethodTable:
         recall: Recall | None = None,
         is_secret: bool = False,
         about: About = "",
+        is_kept: bool = False,
     ) -> Callable[[Handler[Params]], Handler[Params]]:
         """Register the decorated function; its annotations are the method's types."""
 
@@ -122,6 +125,7 @@ class MethodTable:
                 recall=recall,
                 is_secret=is_secret,
                 about=about,
+                is_kept=is_kept,
             )
             return handler
 

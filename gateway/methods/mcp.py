@@ -200,11 +200,11 @@ async def complete_argument(caller: Caller, params: wire.CompleteMcpArgument) ->
     )
 
 
-@methods.add("mcp/use", Role.ADMIN, is_slow=True)
+@methods.add("mcp/use", Role.ADMIN, is_slow=True, about="session_id", is_kept=True)
 async def use_servers(caller: Caller, params: wire.UseServers) -> wire.SessionServerRows:
     """Give a session servers of its own, which end with the connection; return what became of them so far.
 
-    The same ones again go on as they are.
+    The same ones again go on as they are. They run at the node that owns the session.
     """
     await caller.session(params.session_id)
     await caller.check_here(params.session_id)

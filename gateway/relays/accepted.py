@@ -25,11 +25,14 @@ from ..methods.subscriptions import subscribe_session, unsubscribe_session
 from ..quotas import Quota
 from ..shared.idempotency import request_key
 from ..shared.state import DaemonState
-from .messages import CallOff, ClaimRequest, RelayedRequest
+from .messages import CallOff, ClaimRequest, ClientEnded, RelayedRequest
 from .principals import Principals
 
 MAX_ACCEPTED_REQUESTS = 1024
 """Requests of one other node that run at once, as many as it lets its clients have."""
+MAX_KEPT_CLIENTS = 1024
+"""Clients of one other node that have something here which ends with their connection: servers of their own, few of which
+a node has room for."""
 MAX_RELAYED_SESSIONS = 16_384
 """Sessions that one other node follows here: those of 16 connections that follow all that they may."""
 
@@ -79,6 +82,7 @@ class NodeConnection(Connection):
         self._principals = principals
         self._node = node
         self._relayed: dict[int, trio.CancelScope] = {}
+        self._clients: dict[int, Subscriptions] = {}
 
     def _welcome(self, hello: Hello, seq: int) -> Welcome:
         if hello.subscribe:
@@ -87,9 +91,29 @@ class NodeConnection(Connection):
         return msgspec.structs.replace(welcome, proof=self._proof, methods=())
 
     def _new_subscriptions(self, nursery: trio.Nursery) -> Subscriptions:
-        return Subscriptions(
+        own = Subscriptions(
             self._daemon, self.credential, self._outbox, nursery, MAX_RELAYED_SESSIONS
         )
+        own.at_end("clients", self._end_clients)
+        return own
+
+    def _client(self, number: int, nursery: trio.Nursery) -> Subscriptions:
+        """Return what hangs on the connection of a client; itself it hears nothing here."""
+        if (known := self._clients.get(number)) is not None:
+            return known
+        if len(self._clients) >= MAX_KEPT_CLIENTS:
+            raise OverloadedError(
+                f"{MAX_KEPT_CLIENTS} clients of node {self._life.node_id} have something here already"
+            )
+        made = self._clients[number] = Subscriptions(
+            self._daemon, self.credential, self._outbox, nursery, 0
+        )
+        return made
+
+    def _end_clients(self) -> None:
+        clients, self._clients = self._clients, {}
+        for each in clients.values():
+            each.end()
 
     async def _begin(
         self, message: str | bytes, size: int, nursery: trio.Nursery, subscriptions: Subscriptions
@@ -104,8 +128,9 @@ class NodeConnection(Connection):
                 case "relay/request":
                     relayed = await read_params(request, RelayedRequest)
                     self._check_room()
+                    own = self._client(relayed.client, nursery) if relayed.client else subscriptions
                     nursery.start_soon(
-                        self._relay, request, relayed, size, subscriptions, name=relayed.method
+                        self._relay, request, relayed, size, own, name=relayed.method
                     )
                     return True
                 case "relay/claim":
@@ -117,6 +142,11 @@ class NodeConnection(Connection):
                     called_off = await read_params(request, CallOff)
                     if (scope := self._relayed.get(called_off.number)) is not None:
                         scope.cancel(reason="the client is gone")
+                    self._answer(request.id, Nothing())
+                case "relay/left":
+                    gone = await read_params(request, ClientEnded)
+                    if (client := self._clients.pop(gone.client, None)) is not None:
+                        client.end()
                     self._answer(request.id, Nothing())
                 case "session/subscribe":
                     await self._follow(request, subscriptions)

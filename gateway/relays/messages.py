@@ -1,5 +1,5 @@
-"""What a node asks another one for its clients, over the connection of the two: `relay/request`, `relay/cancel` and
-`relay/claim`, by which a node that lacks the root of a session has one claim it that has the root.
+"""What a node asks another one for its clients, over the connection of the two: `relay/request`, `relay/cancel`,
+`relay/left` and `relay/claim`, by which a node that lacks the root of a session has one claim it that has the root.
 
 Clients never send this. Answers and errors come back as a client gets them; events of sessions are followed by
 `session/subscribe`, as by a client.
@@ -36,12 +36,14 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
         principal: Who asks.
         method: A method about a session.
         params: As the client has sent them.
+        client: The connection of the client, where what it asks for ends with that; else 0.
     """
 
     number: int
     principal: Principal
     method: Word
     params: msgspec.Raw
+    client: int = 0
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +56,12 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     session_id: Word
+
+
+class ClientEnded(msgspec.Struct, frozen=True):
+    """The connection of a client has ended: so does what it asked for until then."""
+
+    client: int
 
 
 class CallOff(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ It lasts until it breaks or the node is gone; who asks next makes another one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Protocol, TypeVar
 
@@ -26,7 +27,9 @@ from ...runtime.wire.fields import Nothing
 from ...runtime.wire.rpc import error_from
 from ...runtime.wire.sessions import OneSession, Subscribe, Subscribed
 from ...runtime.wire.topics import SessionLost, Snapshot, Update
-from .messages import CallOff, ClaimRequest, RelayedRequest
+from ..connection.subscriptions import Subscriptions
+from .accepted import MAX_KEPT_CLIENTS
+from .messages import CallOff, ClaimRequest, ClientEnded, RelayedRequest
 
 RELAY_PATH = "/relay"
 MAX_RELAYED_REQUESTS = 1024
@@ -89,6 +92,7 @@ class Peer:
         self._running = 0
         self._followed: dict[str, Followed] = {}
         self._leaving: dict[str, trio.Event] = {}
+        self._clients: dict[Subscriptions, int] = {}
 
     def _place(self) -> tuple[str, Secret]:
         self._ticket = self._office.ticket_for(self.life)
@@ -137,6 +141,29 @@ class Peer:
         """
         request = msgspec.structs.replace(request, number=next(self._numbers))
         return await self._numbered("relay/request", request, msgspec.Raw)
+
+    def client_number(self, client: Subscriptions) -> int:
+        """Return by which number the node knows a client's connection, until that ends: then it is told.
+
+        Raises:
+            OverloadedError: Too many clients have something there.
+        """
+        if (known := self._clients.get(client)) is not None:
+            return known
+        if len(self._clients) >= MAX_KEPT_CLIENTS:
+            raise OverloadedError(
+                f"{MAX_KEPT_CLIENTS} clients have something at node {self.life.node_id} already"
+            )
+        client.at_end(f"relay to {self.life.node_id} {self.life.term}", partial(self._left, client))
+        made = self._clients[client] = next(self._numbers)
+        return made
+
+    def _left(self, client: Subscriptions) -> None:
+        number = self._clients.pop(client, 0)
+        if number and self._nursery is not None:
+            self._nursery.start_soon(
+                self._tell, "relay/left", ClientEnded(number), name="a client has left"
+            )
 
     async def claim(self, session_id: str) -> None:
         """Have the node claim a session whose owner is gone, and recover it; errors are as those of `request`."""

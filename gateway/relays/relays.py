@@ -10,7 +10,7 @@ import trio
 import trio_websocket
 
 from ...actors.cluster.node import AGAIN_SECONDS, LEAVE_SECONDS, ClusterNode
-from ...client.link import ConnectionBroke
+from ...client.link import REPEATED_METHODS, ConnectionBroke
 from ...runtime.cluster.nodes import Node, Term
 from ...runtime.errors import (
     CallboardError,
@@ -141,8 +141,10 @@ class Relays:
             method=method.name,
             params=msgspec.Raw(msgspec.json.encode(params)),
         )
-        may_repeat = method.role is Role.OBSERVER or (
-            method.recall is not None and caller.request is not None
+        may_repeat = (
+            method.role is Role.OBSERVER
+            or method.name in REPEATED_METHODS
+            or (method.recall is not None and caller.request is not None)
         )
         trying = _Trying(session_id)
         while True:
@@ -150,6 +152,9 @@ class Relays:
                 return await method.run(caller, params)
             try:
                 peer = await self._claimed(place, trying)
+                if method.is_kept:
+                    number = peer.client_number(caller.subscriptions)
+                    request = msgspec.structs.replace(request, client=number)
                 return await peer.request(request)
             except ConnectionBroke as error:
                 if not may_repeat:

@@ -101,6 +101,7 @@ LONG_METHODS = frozenset(
         "hook/resend",
         "hook/test",
         "list/wait",
+        "log/tail",
         "mcp/complete",
         "mcp/finish_login",
         "mcp/login",

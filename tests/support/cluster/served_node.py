@@ -10,7 +10,7 @@ from typing import Any
 import callboard
 from callboard.actors.cluster.node import ClusterNode
 from callboard.config.keys.tokens import Credentials, Role
-from callboard.config.sections import ClusterSettings, RootSettings, ServerSettings
+from callboard.config.sections import ClusterSettings, RootSettings, SandboxSettings, ServerSettings
 from callboard.config.settings import StoreSettings
 from callboard.embedding.runtime import host_of
 from callboard.gateway.gateway import listen, open_gateway
@@ -31,6 +31,7 @@ async def open_served(
     server: ServerSettings | None = None,
     token: str = "",
     roots: Mapping[str, str | RootSettings] | None = None,
+    sandbox: SandboxSettings | None = None,
     **options: Any,
 ) -> AsyncGenerator[Daemon]:
     """A node of the cluster at a database, whose model says its name unless there are `steps`.
@@ -45,6 +46,7 @@ async def open_served(
         server: Of its door.
         token: One that was made before.
         roots: Its named roots.
+        sandbox: Of its programs.
         options: Of `open_runtime`.
     """
     store, work = folder / node, folder / "work"
@@ -58,6 +60,7 @@ async def open_served(
         store=StoreSettings(url=url),
         cluster=ClusterSettings(node=node, url=reached_at or f"http://127.0.0.1:{port}"),
         roots=dict(roots or {}),
+        sandbox=sandbox or SandboxSettings(),
     )
     async with (
         callboard.open_runtime(
