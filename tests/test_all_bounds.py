@@ -281,6 +281,7 @@ ALONE: dict[str, str] = {
         tools/mcp/connection: MAX_ERROR_CHARS
         tools/mcp/http: MAX_REASON_CHARS
         tools/mcp/login: MAX_PROBLEM_CHARS
+        config/mcp/wire: MAX_NAMED
         tools/mcp/result: MAX_DISPLAY_CHARS
         tools/mcp/server: MAX_SAID
         tools/mcp/streams: MAX_SHOWN

@@ -101,6 +101,7 @@ class ShownSession:
             self._looks_stale.set()  # who will answer stands there before the first prompt
             nursery.start_soon(self._look_up, name="status line")
             nursery.start_soon(self._look_up_prompts, name="prompts of servers")
+            nursery.start_soon(self._look_at_servers, name="servers to review")
 
     async def _look_up_prompts(self) -> None:
         """Have the menu of commands offer the prompts of servers; who types one finds it in any case."""
@@ -110,6 +111,13 @@ class ShownSession:
             rows = await find_prompts(self.client)
             self.prompts = {f"/{name}": summary_of(row) for name, row in rows.items()}
             self._screen.offer(self.prompts)
+
+    async def _look_at_servers(self) -> None:
+        """Say when a server of MCP is not as it was accepted: what has changed of it is withheld."""
+        from ..mcp.changed import hear_changed
+
+        with suppress(CallboardError):
+            await hear_changed(self.client, self.notice)
 
     def leave(self) -> None:
         """End the chat."""

@@ -18,6 +18,9 @@ McpSource = Literal["callboard.toml", "managed", "program"]
 MAX_TOOLS = 128
 """Tools of a server; no model chooses well among more."""
 
+MAX_NAMED = 5
+"""Tools and prompts that are named in one line for people."""
+
 Digests = Annotated[dict[Word, Word], msgspec.Meta(max_length=MAX_TOOLS)]
 
 
@@ -63,6 +66,21 @@ class McpRow(msgspec.Struct, frozen=True, kw_only=True):
     withheld_prompts: tuple[str, ...] = ()
     info: ServerInfo = ServerInfo()
     place: str = ""
+
+    @property
+    def to_review(self) -> str:
+        """What of it is withheld until a person has looked at it, in words of ours; empty when nothing is."""
+        prompts = tuple(f"/{self.name}:{each}" for each in self.withheld_prompts)
+        waiting = (*self.withheld, *prompts)
+        if not waiting:  # what is new alone may have been left out on purpose
+            return ""
+        named = (
+            ", ".join(waiting) if len(waiting) <= MAX_NAMED else f"{len(waiting)} of what it has"
+        )
+        return (
+            f"The server {self.name} is not as it was accepted: {named} {'is' if len(waiting) == 1 else 'are'} "
+            f"withheld. `callboard mcp review {self.name}` shows what has changed."
+        )
 
 
 class McpRows(msgspec.Struct, frozen=True):

@@ -20,7 +20,8 @@ A crash in a feed makes its subscribers fall behind, which is all that is needed
 Begin with `subscriber` (live or behind) and `session_feed`. `topic_feed` does the same for events of all
 sessions by topic, which it reads
     from the record only; `outbox` decides what is taken, merged and dropped; `frames` encodes;
-    `webhooks` posts what `notices` says of events to other systems, and `dead_letters` keeps what none took.
+    `webhooks` posts what `notices` says of events to other systems, and of what `changed_servers` finds, and `dead_letters`
+    keeps what none took.
 Comes in: updates from session actors, and commits of the journal.
 Goes out: bytes of frames in outboxes; HTTP posts to the webhook.
 Owns: one task for each session with subscribers, one for topics, one for notices.

@@ -64,6 +64,31 @@ class TurnNotice(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
         return self.turn_id
 
 
+class ServerNotice(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="server_changed"
+):
+    """A server of MCP is not as it was accepted; what has changed of it is withheld until a person has looked at it.
+
+    Attributes:
+        server: Its name.
+        withheld: Its tools that are not offered, as models call them.
+        new: How many tools it offers that nobody has accepted.
+        change: Its own id: the same for the same change.
+        text: All of it in one line, which chat services show.
+    """
+
+    server: str
+    withheld: tuple[str, ...]
+    new: int
+    change: str
+    text: str
+
+    @property
+    def identity(self) -> str:
+        """The same whenever this notice is sent."""
+        return self.change
+
+
 class TestNotice(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="test"):
     """Somebody wants to know whether a webhook is right."""
 
@@ -71,7 +96,7 @@ class TestNotice(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     text: str = "callboard: this is a test."
 
 
-Notice = QuestionNotice | TurnNotice | TestNotice
+Notice = QuestionNotice | TurnNotice | ServerNotice | TestNotice
 
 
 def notice_of(stored: Stored) -> QuestionNotice | TurnNotice | None:
@@ -113,9 +138,9 @@ def notice_of(stored: Stored) -> QuestionNotice | TurnNotice | None:
             return None
 
 
-def events_of(notice: QuestionNotice | TurnNotice) -> Iterator[WebhookEvent]:
+def events_of(notice: QuestionNotice | TurnNotice | ServerNotice) -> Iterator[WebhookEvent]:
     """Yield the events under which somebody may want to hear of it."""
-    if isinstance(notice, QuestionNotice):
+    if isinstance(notice, QuestionNotice | ServerNotice):
         yield "question"
         return
     yield "turn"

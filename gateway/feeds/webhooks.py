@@ -37,8 +37,17 @@ from ...runtime.identity import new_id, now_ms
 from ...runtime.kernel.live_lists import ListName
 from ...runtime.redaction import redacting_logger
 from ...runtime.text import normalize_host
+from .changed_servers import hear_changed_servers
 from .dead_letters import DeadLetters, Letter
-from .notices import Notice, TestNotice, TurnNotice, events_of, notice_of
+from .notices import (
+    Notice,
+    QuestionNotice,
+    ServerNotice,
+    TestNotice,
+    TurnNotice,
+    events_of,
+    notice_of,
+)
 
 logger = redacting_logger(__name__)
 
@@ -145,6 +154,8 @@ class Webhooks:
         try:
             await self._load()
             async with trio.open_nursery() as nursery:
+                hear = partial(hear_changed_servers, host_of(self._runtime), self._tell)
+                nursery.start_soon(hear, name="servers to review")
                 while True:
                     self._wake = trio.Event()
                     for name, queue in self._queues.items():
@@ -251,12 +262,14 @@ class Webhooks:
         if settings.notify.webhook is None and not settings.webhooks:
             return
         for stored in events:
-            if (notice := notice_of(stored)) is None:
-                continue
-            wanted = set(events_of(notice))
-            for webhook in self.in_force.values():
-                if not webhook.paused and not wanted.isdisjoint(webhook.events):
-                    self._enqueue(_letter(webhook, notice))
+            if (notice := notice_of(stored)) is not None:
+                self._tell(notice)
+
+    def _tell(self, notice: QuestionNotice | TurnNotice | ServerNotice) -> None:
+        wanted = set(events_of(notice))
+        for webhook in self.in_force.values():
+            if not webhook.paused and not wanted.isdisjoint(webhook.events):
+                self._enqueue(_letter(webhook, notice))
 
     def _enqueue(self, letter: Letter) -> None:
         queue = self._queues.setdefault(letter.webhook, _Queue())

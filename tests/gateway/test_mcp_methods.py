@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 import callboard
 from callboard.cli.app import execute
+from callboard.cli.mcp.changed import hear_changed
 from callboard.client.client import Client
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
 from callboard.config.keys.tokens import Role
@@ -36,9 +37,11 @@ from callboard.runtime.errors import (
 from callboard.runtime.redaction import Secret
 from support.gateway.configured_daemon import served
 from support.gateway.daemon_scene import Daemon, open_client
+from support.gateway.webhook_receiver import hook
 from support.mcp.stage import FOLDER, PYTHON, fake, sent_to, web
 from support.mcp.web import Issuer, serving
 from support.sandbox.sandbox_users import needs_sandbox
+from support.waits import until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the sandbox is Linux's")
 SHOWN = f'[sandbox]\nread_only = ["{FOLDER}"]\n'
@@ -332,3 +335,37 @@ async def test_a_sandbox_that_needs_a_restart_is_named(
             callboard.ToolError, match=r"\[sandbox\] is older .* restart the daemon"
         ):
             await command("add", "fake", "--yes", "--", *fake().command)
+
+
+async def test_a_changed_tool_is_said_to_chats_and_webhooks_once(tmp_path: Path) -> None:
+    async with hook() as service:
+        place = f"http://127.0.0.1:{service.port}/in"
+        text = f'{SHOWN}[webhooks.board]\nurl = "{place}"\nevents = ["question"]\n'
+        async with (
+            served(tmp_path, text) as (daemon, _),
+            open_client(daemon) as client,
+            trio.open_nursery() as nursery,
+        ):
+            await added(client, fake("--fault=changes", state=True, tier="read_only"))
+            said: list[str] = []
+            nursery.start_soon(hear_changed, client, said.append)
+            assert (await called(client, "count")).status == "success"  # it is started once more
+            await until(lambda: len(said) == 1)
+            assert "fake__say is withheld" in said[0]
+            assert "callboard mcp review fake" in said[0]
+            await service.wait(1)
+            [body] = service.bodies
+            assert (body["type"], body["server"], body["withheld"]) == (
+                "server_changed",
+                "fake",
+                ["fake__say"],
+            )
+            assert "example.org" not in json.dumps(body)  # no words of the server
+            assert body["change"].startswith("mcp_")
+            await called(client, "count")  # nothing new to say
+            await client.mcp.accept("fake", digests(await client.mcp.look("fake")))
+            assert (await called(client, "say", text="x")).status == "success"
+            [row] = await client.mcp.list()
+            assert row.to_review == ""
+            assert (len(said), len(service.bodies)) == (1, 1)
+            nursery.cancel_scope.cancel()
