@@ -29,7 +29,8 @@ describe("the fold of events", () => {
     expect(cases.live.length).toBeGreaterThanOrEqual(240);
     const types = new Set(cases.sessions.flatMap((each) => each.updates.map((update) => update.event.type)));
     const wanted = ["turn_set_aside", "messages_deleted", "changes_undone", "approval_asked", "title_set", "attempt_charged", "attempt_failed"];
-    for (const each of [...wanted, "call_deferred", "history_compacted", "question_answered", "child_asks", "message_sent", "turn_suspended", "turn_resumed"]) expect(types).toContain(each);
+    const changed = ["agent_switched", "answer_rejected", "grant_given", "grant_revoked", "input_cancelled", "input_delivered", "memory_stored", "model_switched", "plan_set", "session_budget_set", "tool_given_up"];
+    for (const each of [...wanted, ...changed, "call_deferred", "history_compacted", "question_answered", "child_asks", "message_sent", "turn_suspended", "turn_resumed"]) expect(types).toContain(each);
     const all = cases.sessions.flatMap((each) => each.updates.map((update) => update.event));
     expect(all.some((each) => each.type === "approval_answered" && each.decision === "deny")).toBe(true);
     expect(all.some((each) => each.type === "approval_answered" && each.arguments != null)).toBe(true);
