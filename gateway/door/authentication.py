@@ -99,7 +99,7 @@ class Authenticator:
             logger.warning(
                 "%d wrong tokens came from %s within a minute", MAX_BAD_TOKENS, visitor.peer
             )
-        return BadHead(401, why)
+        return BadHead(401, why, (("www-authenticate", "Bearer"),))
 
     async def _credential(self, token: str) -> Credential | None:
         try:

@@ -159,6 +159,8 @@ class CommonRequest(msgspec.Struct, kw_only=True):
     service_tier: msgspec.Raw = NULL
     prompt_cache_key: msgspec.Raw = NULL
     prompt_cache_retention: msgspec.Raw = NULL
+    prompt_cache_options: msgspec.Raw = NULL
+    moderation: msgspec.Raw = NULL
     safety_identifier: msgspec.Raw = NULL
     user: msgspec.Raw = NULL
 
@@ -168,6 +170,8 @@ class CommonRequest(msgspec.Struct, kw_only=True):
         "service_tier",
         "prompt_cache_key",
         "prompt_cache_retention",
+        "prompt_cache_options",
+        "moderation",
         "safety_identifier",
         "user",
     )
@@ -223,6 +227,7 @@ class ChatRequest(CommonRequest, kw_only=True):
     presence_penalty: msgspec.Raw = NULL
     logit_bias: msgspec.Raw = NULL
     verbosity: msgspec.Raw = NULL
+    store: bool | None = None
 
     passes_over: ClassVar[tuple[str, ...]] = (
         "seed",
@@ -250,6 +255,14 @@ class ChatRequest(CommonRequest, kw_only=True):
         if self.modalities not in (None, ["text"]):
             raise ApiProblem("answers are texts: leave modalities out", "modalities")
         super().check()
+
+    @property
+    def ignored(self) -> list[str]:
+        """The parameters that were given and are passed over."""
+        names = super().ignored
+        if self.store:
+            names.append("store")
+        return names
 
     @property
     def options(self) -> TurnOptions:

@@ -21,7 +21,12 @@ TYPES = {
 }
 """By status; others below 500 are `invalid_request_error`, and those above `server_error`."""
 
-CODES = {401: "invalid_api_key", 413: "request_too_large", 415: "unsupported_media_type"}
+CODES = {
+    401: "invalid_api_key",
+    405: "method_not_allowed",
+    413: "request_too_large",
+    415: "unsupported_media_type",
+}
 
 STATUSES_OF_TURNS = {
     "rate_limit": 429,

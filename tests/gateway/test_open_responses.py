@@ -250,6 +250,12 @@ async def test_what_changes_no_answer_is_named_and_probabilities_are_refused() -
         "stream_options": {"include_obfuscation": False},
         "safety_identifier": "a",
         "prompt_cache_key": "b",
+        "prompt_cache_options": {"mode": "implicit"},
+        "moderation": {"mode": "none"},
+        "context_management": [{"type": "compaction"}],
+        "background_options": {"priority": 1},
+        "access_programs": ["x"],
+        "image": {"context_compression": "auto"},
         "text": {"verbosity": "low"},
     }
     names = {*passed_over} - {"text"} | {"text.verbosity"}

@@ -30,6 +30,8 @@ from ....runtime.text import excerpt
 from ..turn_view import TurnView
 from .items import (
     ApprovalItem,
+    CallError,
+    CallErrorText,
     FunctionCallItem,
     IncompleteWhy,
     McpCallItem,
@@ -186,7 +188,8 @@ class ResponseFold:
     def _complete(self, event: MessageCompleted) -> None:
         """Close what was told of a message."""
         is_last = event.stop_reason != "tool_calls" and not event.incomplete
-        self._close("completed" if not event.incomplete else "incomplete", is_last=is_last)
+        is_cut = event.incomplete or event.stop_reason == "max_tokens"
+        self._close("incomplete" if is_cut else "completed", is_last=is_last)
         self._streamed, self._number_before, self._failed = [], None, 0
 
     def _fail_attempt(self) -> None:
@@ -331,7 +334,7 @@ class ResponseFold:
             item.output, item.status = said, "completed"
             self._tell("response.mcp_call.completed", item)
         else:
-            item.error, item.status = said, "failed"
+            item.error, item.status = CallError([CallErrorText(said)]), "failed"
             self._tell("response.mcp_call.failed", item)
         self._done(item)
 

@@ -63,6 +63,20 @@ class FunctionCallItem(msgspec.Struct):
     type: str = "function_call"
 
 
+class CallErrorText(msgspec.Struct):
+    """Words about a call that failed, as servers of MCP have them."""
+
+    text: str
+    type: str = "text"
+
+
+class CallError(msgspec.Struct):
+    """Why a call of an agent's tool failed."""
+
+    content: list[CallErrorText]
+    type: str = "mcp_tool_execution_error"
+
+
 class McpCallItem(msgspec.Struct):
     """A call of an agent's tool, which has run here."""
 
@@ -71,7 +85,7 @@ class McpCallItem(msgspec.Struct):
     arguments: str
     status: str = "in_progress"
     output: str | None = None
-    error: str | None = None
+    error: CallError | None = None
     server_label: str = "callboard"
     type: str = "mcp_call"
 

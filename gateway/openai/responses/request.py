@@ -124,8 +124,16 @@ class ResponseRequest(CommonRequest, kw_only=True):
     stream_options: msgspec.Raw = NULL
     presence_penalty: msgspec.Raw = NULL
     frequency_penalty: msgspec.Raw = NULL
+    context_management: msgspec.Raw = NULL
+    background_options: msgspec.Raw = NULL
+    access_programs: msgspec.Raw = NULL
+    image: msgspec.Raw = NULL
 
     passes_over: ClassVar[tuple[str, ...]] = (
+        "context_management",
+        "background_options",
+        "access_programs",
+        "image",
         "stream_options",
         "presence_penalty",
         "frequency_penalty",
