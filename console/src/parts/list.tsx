@@ -227,12 +227,15 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
     event.preventDefault();
   };
   const { from, to } = range;
+  const near = items.slice(from, to);
+  // A feed has messages: one of which none is drawn is none to screen readers.
+  const isFeed = near.some((item) => item.height === undefined);
   const after = Math.max(0, heights.total - heights.start(Math.min(to, heights.count)));
   return (
     <div class="list">
-      <div class="scroll" ref={place} onScroll={scrolled} onKeyDown={keyed} role="feed" aria-label={label} tabIndex={0}>
+      <div class="scroll" ref={place} onScroll={scrolled} onKeyDown={keyed} role={isFeed ? "feed" : "group"} aria-label={label} tabIndex={0}>
         <div style={{ height: `${heights.start(from)}px` }} />
-        {items.slice(from, to).map((item) => (
+        {near.map((item) => (
           <Slot key={item.id} item={item} mark={markOf(item)} observer={observer} size={size} draw={draw as (item: Listed) => ComponentChildren} />
         ))}
         <div style={{ height: `${after}px` }} />

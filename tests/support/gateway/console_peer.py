@@ -1,7 +1,7 @@
 """A daemon for a browser: `python -m support.gateway.console_peer` prints a link to its console and a token, and ends with SIGINT.
 
 What its model does follows from the last thing that a person said; with the word `configured`, it has a configuration that may be
-changed instead, and at first the rehearsal model. A line `link` on stdin has it print another link, `away`
+changed instead, and at first the rehearsal model; with `brief`, questions about calls wait for four seconds. A line `link` on stdin has it print another link, `away`
 breaks all connections and refuses others, as a daemon does that stops, until `back`.
 """
 
@@ -200,8 +200,8 @@ def _kept(folder: str, port: str, token: str = "") -> AbstractAsyncContextManage
     )
 
 
-def _scripted() -> AbstractAsyncContextManager[Daemon]:
-    strict = Settings(policy=callboard.Preset.STRICT)
+def _scripted(limits: callboard.Limits | None = None) -> AbstractAsyncContextManager[Daemon]:
+    strict = Settings(policy=callboard.Preset.STRICT, limits=limits or callboard.Limits())
     return open_daemon(
         callboard.ScriptedModel([step] * 5000), configured=strict, tools=[book_table, run_line]
     )
@@ -221,6 +221,8 @@ def _wanted(words: list[str]) -> AbstractAsyncContextManager[Daemon]:
             return _kept(*rest)
         case ["configured"]:
             return _configured()
+        case ["brief"]:
+            return _scripted(callboard.Limits(approval_seconds=4))
         case _:
             return _scripted()
 
