@@ -114,11 +114,11 @@ class Owners(Protocol):
         ...
 
     def place_of(self, folder: str) -> str:
-        """Return what is on record for a folder of this node, as other nodes read it."""
+        """Return what is on record for a folder of this node; raise `ValidationError` if no session may work there."""
         ...
 
-    async def folder_of(self, place: str) -> str:
-        """Return the folder of a place on record; raise `ConflictError` if it leads out of its root."""
+    async def folder_of(self, session_id: str, place: str) -> str:
+        """Return the folder of a session's place on record; raise `CallboardError` if none may work there."""
         ...
 
 
@@ -158,13 +158,13 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     owners: Owners | None = None
     gate: LeaseGate | None = None
 
-    async def locate(self, conversation: Conversation) -> tuple[Ancestor, ...]:
+    async def locate(self, session_id: str, conversation: Conversation) -> tuple[Ancestor, ...]:
         """Return the sessions above a conversation, which works in this node's folder for its place from here on.
 
         Raises `ConflictError` if the place leads out of its root here.
         """
         if self.owners is not None:
-            conversation.workspace = await self.owners.folder_of(conversation.workspace)
+            conversation.workspace = await self.owners.folder_of(session_id, conversation.workspace)
         return await self.lineage.above(conversation.parent_id)
 
     async def silent_window(self, target: ModelTarget) -> int | None:

@@ -143,6 +143,7 @@ ALONE: dict[str, str] = {
         gateway/mcp/tools: MAX_OWN_SESSIONS
         client/address: MAX_LEARNED_NODES
         gateway/relays/relays: MAX_PLACES
+        runtime/changes/shared_versions: MAX_PLACED
         gateway/shared/idempotency: MAX_ANSWERS
         gateway/shared/log_end: MAX_RECORDS
         providers/catalog/cache: MAX_FILE_BYTES

@@ -20,6 +20,14 @@ from ...runtime.cluster.nodes import Joining, Owner, Term
 from ...runtime.cluster.placement import rank
 from ...runtime.cluster.registry import GRANTS, LATE_MS, NODES, TOKENS, Database, Registry
 from ...runtime.cluster.roots import NamedRoots, missing_root
+from ...runtime.cluster.shared_root import (
+    OWN_FOLDER,
+    check_form,
+    form_of,
+    is_closed,
+    read_form,
+    take_back,
+)
 from ...runtime.cluster.tickets import Tickets
 from ...runtime.errors import (
     AuthError,
@@ -30,6 +38,7 @@ from ...runtime.errors import (
     RecordLost,
     SessionElsewhere,
     StorageError,
+    ValidationError,
 )
 from ...runtime.redaction import Secret, redacting_logger, redactor
 from ...runtime.store.interface import Store
@@ -84,6 +93,7 @@ class ClusterNode:
         tokens_changed: Set when another node may have changed the tokens; who acts on it puts a new one there.
         members_changed: Set when nodes have come, gone or changed; who acts on it puts a new one there.
         reload_grants: Reads what people allowed to be remembered, once another node may have changed that.
+        placed: Called with a session that is loaded, and the folder that it works in.
         lost: Called when the lease ends without word from the database: what acts must stop.
         away_since: The wall clock's time in seconds since when the database does not answer; `None` while it does.
         away_changed: Set when that has changed; who waits for it puts a new one there.
@@ -128,6 +138,7 @@ class ClusterNode:
         self.tokens_changed = trio.Event()
         self.members_changed = trio.Event()
         self.reload_grants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        self.placed: Callable[[str, str], None] = _ignore
         self.lost: Callable[[], None] = _nothing
         self.away_since: float | None = None
         self.away_changed = trio.Event()
@@ -173,6 +184,13 @@ class ClusterNode:
     def may_begin(self) -> bool:
         """Whether an effect may begin: the lease has time left, by this node's own count."""
         return self._membership.lease.stand(self._clock()) == "held"
+
+    @property
+    def own_folders(self) -> dict[str, Path]:
+        """For each shared root, callboard's own folder in it."""
+        return {
+            each.path: Path(each.path) / OWN_FOLDER for each in self.roots.all if each.is_shared
+        }
 
     async def claim(self, session_id: str) -> None:
         """Make this node the owner, if there is none, and recover the session; see `Owners.claim`."""
@@ -230,15 +248,26 @@ class ClusterNode:
         return msgspec.structs.replace(owner, life=chosen.life, url=chosen.url)
 
     def place_of(self, folder: str) -> str:
-        """Return what is on record for a folder of this node, as other nodes read it."""
+        """Return what is on record for a folder of this node, as other nodes read it; see `Owners`."""
+        for root in self.roots.all:
+            if is_closed(root, folder):
+                raise ValidationError(
+                    f"{folder} is closed to sessions: callboard keeps the file versions of the shared root {root.name} in "
+                    f"{root.path}/{OWN_FOLDER}. Choose another folder below {root.path}.",
+                    field="workspace",
+                )
         return self.roots.place_of(folder)
 
-    async def folder_of(self, place: str) -> str:
-        """Return the folder of a place on record; raise `ConflictError` if it leads out of its root."""
+    async def folder_of(self, session_id: str, place: str) -> str:
+        """Return the folder of a session's place on record; raise `CallboardError` if none may work there."""
         if place.startswith("/"):
             await trio.lowlevel.checkpoint()
-            return place
-        return await trio.to_thread.run_sync(self.roots.checked_folder, place)
+            folder = place
+        else:
+            folder = await trio.to_thread.run_sync(self.roots.checked_folder, place)
+            self.place_of(folder)
+        self.placed(session_id, folder)
+        return folder
 
     # ── other nodes ──────────────────────────────────────────────────────────────────────────────
 
@@ -326,8 +355,8 @@ class ClusterNode:
         """Begin a life; wait for the end of an earlier one of this name.
 
         Raises:
-            ConflictError: Another node of this name lives.
-            StorageError: The database can't be used.
+            ConflictError: Another node of this name lives, or a root is not what it is on other nodes.
+            StorageError: The database can't be used, or the marker of a shared root.
         """
         deadline = trio.current_time() + JOIN_SECONDS
         while True:
@@ -343,7 +372,25 @@ class ClusterNode:
             else:
                 redactor.add(self._membership.key)
                 logger.info("node %s joined, term %d", *life)
-                return
+                break
+        if self.roots.names:
+            try:
+                await self._in_thread(partial(self._agree, life), self._one)
+            except CallboardError:
+                await self.leave()
+                raise
+
+    def _agree(self, life: Term) -> None:
+        """Look whether the roots are what they are on other nodes."""
+        for root in self.roots.all:
+            own, is_new = form_of(root)
+            known = self._registry.agree(life, root.name, msgspec.json.encode(own).decode())
+            try:
+                check_form(root, own, read_form(known))
+            except ConflictError:
+                if is_new:
+                    take_back(root)
+                raise
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Renew the lease, and claim what is this node's share, until cancelled.
@@ -541,4 +588,8 @@ async def _nobody(_: Sequence[str]) -> None:
 
 
 def _nothing() -> None:
+    pass
+
+
+def _ignore(session_id: str, folder: str) -> None:
     pass

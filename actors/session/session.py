@@ -152,7 +152,7 @@ class Session:
                 f"{self.conversation.head_seq}, so it does not go on. It can be read and exported; "
                 "delete it, and begin another"
             ) from error
-        self.lineage = await self._services.locate(self.conversation)
+        self.lineage = await self._services.locate(self.session_id, self.conversation)
         for input_id, mode in self.conversation.waiting_modes.items():
             self._queue.add(input_id, mode)
 

@@ -8,11 +8,11 @@ as it was going to be, and both are on record. An undoing is a change like any o
 crash (the end, which is dropped) and what as damage (anything before the flushed mark in its head, which
 stops all writing). `file_versions` has the recorded structs and decides which changes still count after
 undoings (`known_changes`), and how much is kept of a file and of a session. `undo_report` has the structs
-that people and clients see. Undoing itself is in `tools/undo`; docs/undo.md is for users.
+that people and clients see. `shared_versions` has the logs of sessions whose folder several machines share: they lie there. Undoing itself is in `tools/undo`; docs/undo.md is for users.
 
 Begin with `file_versions`, then `version_log`.
 Comes in: states of paths and contents before a change.
 Goes out: `KnownChange`s, kept contents, reports.
-Owns: the folder `callboard.versions` of a data folder.
+Owns: the folder `callboard.versions` of a data folder, and of callboard's own folder in a shared root.
 Imports: `runtime.disk`, `runtime.errors`.
 """

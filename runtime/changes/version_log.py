@@ -270,8 +270,18 @@ class VersionStore:
         if self._folder is None:
             assert self._shared is not None
             return self._shared
-        path = self._folder / f"{session_id}.log"
+        if (known := self._logs.get(session_id)) is not None:
+            return known
+        folder = self._folder_of(session_id)
+        assert folder is not None
+        path = folder / f"{session_id}.log"
         return self._logs.setdefault(session_id, VersionLog(path, MAX_SESSION_BYTES))
+
+    def place(self, session_id: str, workspace: str) -> None:
+        """Take note where a session works that was loaded; see `shared_versions`."""
+
+    def _folder_of(self, session_id: str) -> Path | None:
+        return self._folder
 
     def open_aside(self) -> int:
         """Open a nameless file that other users can't read; raise `OSError` if that fails."""
@@ -284,20 +294,24 @@ class VersionStore:
 
     def sessions(self) -> list[str]:
         """Return the sessions that have a log of their own; none in memory. Raises `StorageError`."""
-        if self._folder is None:
-            return []
+        return [] if self._folder is None else self._listed(self._folder)
+
+    def _listed(self, folder: Path) -> list[str]:
         with _failures():
             try:
-                return [name[:-4] for name in os.listdir(self._folder) if name.endswith(".log")]
+                return [name[:-4] for name in os.listdir(folder) if name.endswith(".log")]
             except FileNotFoundError:
                 return []  # nothing was changed yet
 
     def forget(self, session_ids: Iterable[str]) -> None:
         """Remove the logs of sessions; does nothing in memory. Raises `StorageError`."""
         if self._folder is not None:
-            with _failures():
-                for session_id in session_ids:
-                    (self._folder / f"{session_id}.log").unlink(missing_ok=True)
+            self._forget_in(self._folder, session_ids)
+
+    def _forget_in(self, folder: Path, session_ids: Iterable[str]) -> None:
+        with _failures():
+            for session_id in session_ids:
+                (folder / f"{session_id}.log").unlink(missing_ok=True)
 
     def changes(self, *session_ids: str) -> list[KnownChange]:
         """Return the changes of sessions, by their time. Blocks; raises `StorageError`.

@@ -11,7 +11,7 @@ share, and it claims them in batches: those first in which something runs or wai
 somebody asks for them.
 
 `roots` has the named roots: a session of one is owned only where that root is, and its place on record is `NAME:PATH`, which
-`rooted_queries` reads as a folder of the node. `fence` has the statements with which each commit of the store begins. By `tickets` a node knows another one that
+`rooted_queries` reads as a folder of the node; `shared_root` finds out whether a shared one is one file system. `fence` has the statements with which each commit of the store begins. By `tickets` a node knows another one that
 connects to it. `diagnosis` says to people what is wrong with nodes.
 
 This is the part without tasks. `registry` has the statements, each one transaction; `membership` decides what one
@@ -21,6 +21,6 @@ docs/scale.md has its table).
 Begin with `registry`, whose statements are all that nodes do to each other. `nodes` has the rows.
 Comes in: a connection to the database, and a monotonic clock.
 Goes out: terms, members, claimed sessions.
-Owns: the rows of the tables `cluster`, `nodes`, `node_keys` and `owners`.
+Owns: the folder `.callboard` of a shared root; the rows of the tables `cluster`, `nodes`, `node_keys` and `owners`.
 Imports: `runtime.errors`, `runtime.events`, `runtime.store`, `runtime.wire`; psycopg.
 """

@@ -395,6 +395,20 @@ class Registry:
         sql = f"select o.root, count(*) from owners o where o.root <> '' and {_IS_GONE} group by o.root"
         return dict(self._rows(sql))
 
+    def agree(self, life: Term, name: str, form: str) -> str:
+        """Have a root be of a form on all nodes, if nodes that are up do not hold it to another; return which it is."""
+        key = f"root {name}"
+        with self._database.transaction():
+            self._rows("insert into meta values (?, ?) on conflict do nothing", (key, form))
+            ((known,),) = self._rows("select value from meta where key = ?", (key,))
+            if known == form:
+                return form
+            others = self._rows(f"select roots from nodes where {UP} and node_id <> ?", life[:1])
+            if any(name in msgspec.json.decode(roots) for (roots,) in others):
+                return str(known)
+            self._rows("update meta set value = ? where key = ?", (form, key))
+        return form
+
     def let_go(self, life: Term, session_ids: Iterable[str]) -> None:
         """Give sessions up that their owner has stopped: whose share they are may claim them."""
         with self._database.transaction():

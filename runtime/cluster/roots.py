@@ -131,10 +131,6 @@ class NamedRoots:
             return place
         return os.path.join(root.path, below) if below else root.path
 
-    def root_at(self, folder: str) -> NamedRoot | None:
-        """Return the root that a folder of this node lies in."""
-        return self._roots.get(root_of_place(self.place_of(folder)))
-
     def checked_folder(self, place: str) -> str:
         """Return the folder of a place on this node; blocks on the disk.
 

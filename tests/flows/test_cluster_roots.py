@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,10 +14,14 @@ import trio
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
+import callboard
 from callboard.cli.daemon.cluster import status
 from callboard.cli.show.sessions import sessions, show
 from callboard.client.client import connect
 from callboard.config.keys.tokens import Credentials
+from callboard.config.sections import ClusterSettings, RootSettings
+from callboard.config.settings import StoreSettings
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError, ValidationError
 from support.cluster.served import effects_of, nodes_of, served
 from support.cluster.served_node import open_served
@@ -214,3 +219,79 @@ async def test_commands_on_the_data_folder_of_a_node_know_its_folders_and_what_w
         assert row is not None
         (row,) = await b.runtime.store.with_waiting([row])
         assert row.waiting_for == "projects"
+
+
+async def start(url: str, node: str, folder: Path, roots: Mapping[str, str | RootSettings]) -> None:
+    """Start a node without a door, and end it."""
+    settings = callboard.Settings(
+        store=StoreSettings(url=url), cluster=ClusterSettings(node=node), roots=dict(roots)
+    )
+    options: Any = {"model": callboard.ScriptedModel([]), "environ": {}, "settings": settings}
+    async with callboard.open_runtime(data=folder / node, workspace=folder / "work", **options):
+        pass
+
+
+def sharing(folder: Path) -> dict[str, str | RootSettings]:
+    return {"projects": RootSettings(path=str(folder), shared=True)}
+
+
+async def test_what_calls_changed_in_a_shared_root_is_undone_on_another_node(
+    url: str, tmp_path: Path
+) -> None:
+    folder = made(tmp_path / "projects" / "tea")
+    (folder / "notes.txt").write_text("before", encoding="utf-8")
+    write = reply(calls=[("write_file", {"path": "notes.txt", "content": "after"})])
+    roots = sharing(folder.parent)
+    async with open_served(url, "b", tmp_path, roots=roots) as b:
+        async with open_served(url, "a", tmp_path, roots=roots, steps=[write, reply("Done.")]) as a:
+            session = await a.runtime.create_session(workspace=folder)
+            assert await session.run("Write.") == "Done."
+        assert (folder / "notes.txt").read_text(encoding="utf-8") == "after"
+        with trio.fail_after(WAIT_SECONDS):
+            async with connect(b.url, b.token) as client:
+                assert await client.ask(session.session_id, "Who?") == "By b."
+                await client.undo(session.session_id)
+        assert (folder / "notes.txt").read_text(encoding="utf-8") == "before"
+        for closed in (folder.parent, tmp_path, folder.parent / ".callboard"):
+            with pytest.raises(ValidationError, match="is closed to sessions"):
+                await b.runtime.create_session(workspace=closed)
+
+
+async def test_a_root_that_is_not_what_it_is_on_other_nodes_is_refused(
+    url: str, tmp_path: Path
+) -> None:
+    folder, other = made(tmp_path / "projects"), made(tmp_path / "other")
+    async with open_served(url, "a", tmp_path, roots=sharing(folder)):
+        for roots, words in (
+            (sharing(other), "not the file system that the other nodes have"),
+            ({"projects": str(folder)}, "say shared = true here too"),
+        ):
+            with pytest.raises(ConflictError, match=words) as refused:
+                await start(url, "b", tmp_path, roots)
+            assert refused.value.kind == "root"
+        assert list((other / ".callboard").iterdir()) == []  # no marker in it
+        assert rows(url, "select state from nodes where node_id = 'b'") == [("ended",)]
+        await start(url, "b", tmp_path, sharing(folder))
+    await start(url, "b", tmp_path, sharing(other))  # nobody is up who has the other one
+
+
+async def test_a_root_that_is_no_folder_is_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="can't be a root for sessions: it is no folder"):
+        await start(url, "a", tmp_path, {"projects": str(tmp_path / "gone")})
+
+
+async def test_a_session_whose_folder_leads_out_of_the_root_elsewhere_does_not_run_there(
+    url: str, tmp_path: Path
+) -> None:
+    at_a, at_b = made(tmp_path / "a_root" / "tea"), made(tmp_path / "b_root")
+    outside = made(tmp_path / "outside")
+    (at_b / "tea").symlink_to(outside)
+    async with open_served(url, "b", tmp_path, roots={"projects": str(at_b)}) as b:
+        async with open_served(url, "a", tmp_path, roots={"projects": str(at_a.parent)}) as a:
+            session = await a.runtime.create_session(workspace=at_a)
+        with trio.fail_after(WAIT_SECONDS):
+            with pytest.raises(ConflictError, match="a link leads out of it"):
+                await (await b.runtime.get_session(session.session_id)).run("Who?")
+            (at_b / "tea").unlink()
+            (at_b / "tea").mkdir()
+            assert await (await b.runtime.get_session(session.session_id)).run("Who?") == "By b."

@@ -34,7 +34,6 @@ def test_a_folder_below_a_root_is_on_record_by_its_name_and_each_node_reads_its_
 def test_a_folder_outside_stays_what_it_is(folder: str) -> None:
     assert roots().place_of(folder) == folder
     assert roots().folder_of(folder) == folder
-    assert roots().root_at(folder) is None
 
 
 def test_a_folder_with_a_colon_in_its_name_is_read_back() -> None:

@@ -103,7 +103,7 @@ describe("a session that waits for a node", () => {
   it("waits until something of it is on record again, and not for what is under way", () => {
     const session = new Session("s");
     session.waitingFor = "projects";
-    session.update({ session_id: "s", event: { type: "stream_batch", stream_id: "x", items: [] } as unknown as Update["event"], at_ms: 0 } as Update);
+    session.update({ session_id: "s", event: { type: "stream_batch", stream_id: "x", events: [] } as unknown as Update["event"], at_ms: 0 } as Update);
     expect(session.waitingFor).toBe("projects");
     session.update({ session_id: "s", event: { type: "input_accepted", input_id: "i", text: "go" } as Update["event"], seq: 1, at_ms: 0 });
     expect(session.waitingFor).toBe("");

@@ -17,6 +17,7 @@ from ..config.settings import Settings
 from ..config.validation import checked
 from ..providers.catalog.table import check_provider
 from ..providers.provider import LocalModel
+from ..runtime.changes.version_log import VersionStore
 from ..runtime.channel import Channel
 from ..runtime.definitions import Agent, InputMode, Preset, PresetWord
 from ..runtime.disk.private_folder import at_home
@@ -29,6 +30,7 @@ from ..tools.registry import unknown_tools
 from ..tools.tool import Tool
 
 if TYPE_CHECKING:
+    from ..actors.cluster.node import ClusterNode
     from ..runtime.http.client import AsyncClient, GivenHttp
     from ..runtime.turn_options import TurnOptions
     from .host import Host
@@ -243,3 +245,15 @@ def _checked_items(
             name = getattr(item, "__name__", f"{item!r:.80}")
             raise ValidationError(f"{name} {advice}", field=field)
     return checked
+
+
+def versions_of(data: Path | None, node: ClusterNode | None) -> VersionStore:
+    """Return where file versions are kept: of sessions in a shared root of a cluster's node, in that root."""
+    own = {} if node is None else node.own_folders
+    if node is None or data is None or not own:
+        return VersionStore(data)
+    from ..runtime.changes.shared_versions import SharedVersions  # here: few nodes share a root
+
+    versions = SharedVersions(data, own)
+    node.placed = versions.place
+    return versions

@@ -23,7 +23,6 @@ from ..providers.catalog.catalog import ModelSelection
 from ..providers.provider import LocalModel
 from ..providers.recording import Recorder, open_recorder
 from ..runtime.budget import Budget, checked_budget
-from ..runtime.changes.version_log import VersionStore
 from ..runtime.channel import Channel, UserQuestion
 from ..runtime.definitions import Agent, Preset, PresetWord
 from ..runtime.disk.own_folders import OwnFolders
@@ -63,6 +62,7 @@ from .options import (
     checked_tools,
     folder_of,
     http_of,
+    versions_of,
 )
 from .session import Following as Following
 from .session import Session as Session
@@ -207,14 +207,14 @@ async def open_runtime(
             search=lambda: search_place(force.settings, finder.wish),
             forbidden=forbidden,
             skills=SkillShelf(folder),
-            versions=VersionStore(folder),
+            node=(node := node_of(settings)),
+            versions=versions_of(folder, node),
             folders=OwnFolders(folder),
             memory_index=memory_index(settings.memory, folder),
             workshop=workshop_of(lambda: force.settings, finder.wish),
             sandbox=sandbox,
             open_servers=servers_of(sandbox, folder, finder.wish),
             telemetry=telemetry_of(force, registry, finder.wish, span_processor),
-            node=(node := node_of(settings)),
             store=await (  # the last one: what fails before leaves nothing open
                 node.open_store(folder) if node else _open_store(folder, settings.store.url)
             ),
