@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import cache
+from itertools import starmap
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 import trio
 
-from ...runtime.definitions import Effect, Tier, ToolDefinition
+from ...runtime.definitions import Attachment, Effect, Tier, ToolDefinition
 from ...runtime.errors import NotFoundError, ValidationError
+from ...runtime.history import MAX_ATTACHMENTS, checked_attachments
 from ...runtime.store.rows import MessageRow, SessionRow
 from ...runtime.text import in_json_words
 from ...runtime.turn_options import TurnOptions
@@ -33,6 +35,20 @@ LAST_MESSAGES = 50
 Arguments = TypeVar("Arguments", bound=msgspec.Struct)
 
 
+class GivenFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file beside a prompt: its text, or its bytes with what they are."""
+
+    name: Annotated[str, msgspec.Meta(description="The file's name.")] = ""
+    text: Annotated[str | None, msgspec.Meta(description="What is in it, of a text.")] = None
+    data: Annotated[
+        bytes | None,
+        msgspec.Meta(description="Its bytes in base64, of an image or a PDF, with media_type."),
+    ] = None
+    media_type: Annotated[
+        str, msgspec.Meta(description="Such as image/png; of a text it may be left out.")
+    ] = ""
+
+
 class AskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an agent is asked."""
 
@@ -41,6 +57,10 @@ class AskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Word | None,
         msgspec.Meta(description="A session to go on with; left out, a new one begins."),
     ] = None
+    files: Annotated[
+        tuple[GivenFile, ...],
+        msgspec.Meta(max_length=MAX_ATTACHMENTS, description="Files for the agent to look at."),
+    ] = ()
     wait: Annotated[
         bool,
         msgspec.Meta(
@@ -112,6 +132,7 @@ async def new_session(desk: Desk, agent: str, title: str = "") -> str:
 
 async def prompt_of(desk: Desk, agent: str, given: AskArguments) -> Prompt:
     """Return the prompt for an agent, in the session that was named or a new one."""
+    files = checked_attachments(starmap(_attached, enumerate(given.files)))
     session_id = given.session_id
     if session_id is None:
         session_id = await new_session(desk, agent)
@@ -122,7 +143,16 @@ async def prompt_of(desk: Desk, agent: str, given: AskArguments) -> Prompt:
                 f"{session_id} is a session of the agent {row.agent!r}: ask that one, or leave session_id out",
                 field="session_id",
             )
-    return Prompt(session_id=session_id, content=given.prompt)
+    return Prompt(session_id=session_id, content=given.prompt, attachments=files)
+
+
+def _attached(at: int, file: GivenFile) -> Attachment:
+    if file.text is not None and file.data is None:
+        return Attachment(file.media_type or "text/plain", file.text.encode(), name=file.name)
+    if file.text is None and file.data is not None and file.media_type:
+        return Attachment(file.media_type, file.data, name=file.name)
+    why = "a file has either text, or data and a media_type"
+    raise ValidationError(f"arguments: files[{at}]: {why}", field="files")
 
 
 class OwnSessions:

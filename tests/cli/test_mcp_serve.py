@@ -16,7 +16,10 @@ async def test_a_program_asks_an_agent_and_calls_a_tool_in_its_folder(command: C
     async with open_stdio(command, *options) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         assert tools == ["ask_general", "session_status", "session_result", "read_file"]
-        asked = await client.call_tool("ask_general", {"prompt": "What time is it in Tokyo?"})
+        files = [{"name": "where.txt", "text": "Tokyo"}]
+        asked = await client.call_tool(
+            "ask_general", {"prompt": "What time is it in Tokyo?", "files": files}
+        )
         assert asked.structured_content["outcome"] == "answered"
         found = await client.call_tool("read_file", {"path": "list.txt"})
         assert "buy milk" in found.content[0].text
@@ -27,3 +30,5 @@ async def test_a_program_asks_an_agent_and_calls_a_tool_in_its_folder(command: C
             assert await anext(aiter(stream)) == ResourceUpdated(uri)
     sessions = await command("sessions", "--json")
     assert asked.structured_content["session_id"] in sessions.out
+    shown = await command("show", asked.structured_content["session_id"])
+    assert "where.txt" in shown.out

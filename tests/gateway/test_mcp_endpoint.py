@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -20,7 +21,10 @@ from callboard.config.settings import Settings
 from callboard.embedding.runtime import host_of
 from callboard.gateway.mcp import endpoint
 from callboard.gateway.mcp.endpoint import MAX_BODY_BYTES
+from callboard.providers.provider import ModelRequest
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import InputAccepted, TurnEnded
+from callboard.runtime.history import Input
 from callboard.runtime.stream import Done, StopReason, TextDelta
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon, open_client, open_daemon
@@ -85,6 +89,47 @@ async def test_an_agent_is_asked_and_its_answer_read_again(era: str) -> None:
         more = {"prompt": "What time is it in Lisbon?", "session_id": said["session_id"]}
         assert "Lisbon" in (await client.call_tool("ask_general", more)).content[0].text
         assert any(heard)
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+
+
+async def test_an_agent_is_given_files() -> None:
+    heard: list[ModelRequest] = []
+
+    def step(request: ModelRequest) -> Any:
+        heard.append(request)
+        return reply("Milk.")
+
+    pixel = base64.b64encode(PIXEL).decode()
+    files = [
+        {"name": "list.txt", "text": "Milk, bread."},
+        {"name": "a.png", "data": pixel, "media_type": "image/png"},
+    ]
+    model = callboard.ScriptedModel([step])
+    async with serving(model) as daemon, open_mcp(daemon) as client:
+        answered = await client.call_tool("ask_general", {"prompt": "What?", "files": files})
+        assert not answered.is_error
+        (asked,) = heard[-1].rounds[-1].items
+        assert isinstance(asked, Input)
+        assert [(each.name, each.media_type, each.data) for each in asked.attachments] == [
+            ("list.txt", "text/plain", b"Milk, bread."),
+            ("a.png", "image/png", PIXEL),
+        ]
+        before = len(await daemon.runtime.sessions())
+        for wrong, why in (
+            ({"name": "x"}, "either text, or data"),
+            ({"text": "x", "data": pixel}, "either text, or data"),
+            ({"data": pixel}, "either text, or data"),
+            ({"data": pixel, "media_type": "png"}, "not a media type"),
+            ({"data": "%", "media_type": "image/png"}, "files"),
+        ):
+            refused = await client.call_tool("ask_general", {"prompt": "What?", "files": [wrong]})
+            assert refused.is_error
+            assert why in refused.content[0].text
+        assert len(await daemon.runtime.sessions()) == before
 
 
 async def test_it_is_off_until_somebody_says_so() -> None:
