@@ -4,7 +4,7 @@ import { Excerpt } from "../parts/excerpt";
 import { hasLongNumber } from "../parts/fields";
 import { argumentRows, shown } from "../parts/text";
 import type { Binding } from "../protocol";
-import { words } from "../store/settings";
+import { numbered, words } from "../store/settings";
 import { Command } from "./preview";
 
 export function Arguments({ json }: { json: string }) {
@@ -16,7 +16,7 @@ export function Arguments({ json }: { json: string }) {
       {rows.map(([name, value]) => (
         <div key={name}>
           <dt>{shown(name)}</dt>
-          <dd>{commandOf(name, json) === null ? <Long text={value} /> : <Command words={commandOf(name, json)!} />}</dd>
+          <dd>{commandOf(name, json) === null ? <Long text={value} isMeasured /> : <Command words={commandOf(name, json)!} />}</dd>
         </div>
       ))}
     </dl>
@@ -30,16 +30,24 @@ function commandOf(name: string, json: string): readonly string[] | null {
   return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "string") ? value : null;
 }
 
-/** A text in a box that scrolls; of a long one its beginning, with how long it is. */
-export function Long({ text }: { text: string }) {
+/** More than this is seldom in sight at once. */
+const LONG_CHARS = 1000;
+const LONG_LINES = 15;
+
+/** A text in a box that scrolls; of a very long one its beginning, with how long it is, as where it is measured. */
+export function Long({ text, isMeasured = false }: { text: string; isMeasured?: boolean }) {
+  const lines = text.split("\n").length;
   return (
-    <Excerpt text={text}>
-      {(part) => (
-        <pre class="long" tabIndex={0}>
-          {shown(part)}
-        </pre>
-      )}
-    </Excerpt>
+    <>
+      <Excerpt text={text}>
+        {(part) => (
+          <pre class="long" tabIndex={0}>
+            {shown(part)}
+          </pre>
+        )}
+      </Excerpt>
+      {isMeasured && (text.length > LONG_CHARS || lines > LONG_LINES) && <p class="under">{words.value.show.size(numbered(lines), numbered(text.length))}</p>}
+    </>
   );
 }
 

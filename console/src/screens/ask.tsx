@@ -113,9 +113,10 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
         </p>
       )}
       {request?.origin && (
-        <p>
-          <span class="label">{its.ask.origin}</span> {shown(request.origin)}
-        </p>
+        <div>
+          <span class="label">{its.ask.origin}</span>
+          <p class="quoted">{shown(request.origin)}</p>
+        </div>
       )}
       <p class="why">
         <span class="label">{its.ask.why}</span> {shown(row.reason)}

@@ -41,7 +41,7 @@ export function Asked({ question }: { question: Question }) {
   return (
     <section class="ask question" aria-labelledby={title}>
       <h3 id={title}>{its.title}</h3>
-      <p class="plain">{shown(question.question)}</p>
+      <p class="quoted">{shown(question.question)}</p>
       {!app.may("question/answer") ? (
         <p class="empty">{words.value.ask.notYours}</p>
       ) : url !== "" ? (

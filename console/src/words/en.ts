@@ -182,7 +182,11 @@ export const en = {
   errorKind: (_: string) => "",
   image: "image",
   link_: { title: "Open this address?", open: "Open", cancel: "Cancel" },
-  show: { all: (lines: string, chars: string) => `All of it (${lines} lines, ${chars} characters)`, less: "Show less" },
+  show: {
+    all: (lines: string, chars: string) => `All of it (${lines} lines, ${chars} characters)`,
+    size: (lines: string, chars: string) => `${lines} lines, ${chars} characters`,
+    less: "Show less",
+  },
   change: {
     begin: "Change",
     leave: "Leave as it was",

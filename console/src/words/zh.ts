@@ -188,7 +188,11 @@ export const zh: Words = {
   errorKind: (type) => KINDS[type] ?? "",
   image: "图片",
   link_: { title: "打开这个地址吗？", open: "打开", cancel: "取消" },
-  show: { all: (lines: string, chars: string) => `显示全部（${lines} 行，${chars} 个字符）`, less: "收起" },
+  show: {
+    all: (lines: string, chars: string) => `显示全部（${lines} 行，${chars} 个字符）`,
+    size: (lines: string, chars: string) => `${lines} 行，${chars} 个字符`,
+    less: "收起",
+  },
   change: {
     begin: "修改",
     leave: "恢复原样",

@@ -325,6 +325,7 @@ test("a form is filled in, and a call is changed and judged again before it is a
   await say(page, "form please");
   const form = page.locator("section.question");
   await form.getByLabel("Your name *").waitFor();
+  await form.locator(".quoted", { hasText: "Which table?" }).waitFor(); // what others say is framed
   await form.getByRole("button", { name: "Answer" }).click();
   await form.getByText("This must be filled in.").waitFor();
   await form.getByLabel("Your name *").fill("Ada");
@@ -362,6 +363,8 @@ test("what a call would change stands side by side where there is room, and each
   const { page, close } = await opened();
   const allow = page.locator("section.ask button.primary");
   await say(page, "draft a poem");
+  await page.locator("section.ask details summary").click();
+  await page.locator("section.ask").getByText("30 lines, 620 characters").waitFor();
   await allow.click();
   await page.getByText("Done. It says").waitFor();
   await say(page, "rewrite it");
