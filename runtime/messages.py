@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import trio
@@ -17,6 +17,7 @@ from .approval import ApprovalAnswer as ApprovalAnswer
 from .approval import ApprovalRequest as ApprovalRequest
 from .budget import Budget, CallQuota
 from .definitions import Agent, InputMode, SessionKind, Tier, ToolDefinition, ToolFailure, Verdict
+from .event_types.calls import CalledServer
 from .event_types.turns import RerunWay
 from .events import CallProgress, ChildCall, DurableEvent, SessionCreated, Stored
 from .handles import ModelHandle
@@ -292,6 +293,18 @@ NO_ATTEMPTS: Mapping[str, int] = MappingProxyType({})
 """The `attempts_left` of a turn in which no tool was called wrongly."""
 
 
+class BrokenOff(NamedTuple):
+    """How far a call had come that is broken off.
+
+    Attributes:
+        began_at: When it began, in Trio's time.
+        server: The MCP server that was told to stop, which may have done it all the same.
+    """
+
+    began_at: float
+    server: CalledServer | None = None
+
+
 class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     """Run the calls of one answer in parallel.
 
@@ -307,7 +320,7 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
         attempts_left: For tools that were called wrongly in this turn, how many more answers may do
             so; at 0 the turn continues without the tool.
         quota: How many calls the budget allows.
-        since: Gets when each call began that is broken off.
+        since: Gets how far each call had come that is broken off.
         lend_model: Returns the turn's model, for calls that may ask it.
     """
 
@@ -322,7 +335,7 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     begun: frozenset[str] = frozenset()
     attempts_left: Mapping[str, int] = NO_ATTEMPTS
     quota: CallQuota | None = None
-    since: dict[str, float] | None = None
+    since: dict[str, BrokenOff] | None = None
     lend_model: Callable[[], ModelHandle] | None = None
 
     def abandon(self) -> None:

@@ -35,6 +35,7 @@ from ...runtime.definitions import (
     ToolDefinition,
     ToolFailure,
 )
+from ...runtime.event_types.calls import CalledServer
 from ...runtime.events import ChildCall
 from ...runtime.handles import ReadableFiles, WritableFiles
 from ...runtime.history import Call
@@ -61,6 +62,8 @@ from .outcome import (
     crash_text,
     success,
     timed_out,
+    told_to_stop,
+    with_note,
 )
 
 if TYPE_CHECKING:
@@ -409,7 +412,16 @@ async def execute(ready: ReadyCall, limits: Limits, running: CallActivity) -> Ca
         raise_stop(crash)
         return crash_outcome(ready.call, crash)  # noqa: ASYNC104
     assert scope.cancelled_caught
-    return CANCELLED_ALONE if running.is_cancelled else timed_out(ready.name, seconds, ready.effect)
+    outcome = CANCELLED_ALONE
+    if not running.is_cancelled:
+        outcome = timed_out(ready.name, seconds, ready.effect)
+    server = told(ready)
+    return outcome if server is None else with_note(outcome, told_to_stop(server))
+
+
+def told(ready: ReadyCall) -> CalledServer | None:
+    """Return the server that is told to stop when the call ends before its answer, if that matters."""
+    return None if ready.effect is Effect.READ else ready.context.server
 
 
 def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind) -> Tool:

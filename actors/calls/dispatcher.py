@@ -35,6 +35,7 @@ from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
     AppendEvents,
     AskPerson,
+    BrokenOff,
     BrokerMessage,
     CheckPermissions,
     Decision,
@@ -49,7 +50,7 @@ from ...runtime.store.tables.permissions import REFUSED
 from ...runtime.taint.marks import SessionMarks, joined
 from ...runtime.text import without_surrogates
 from ...runtime.turns.activity import Activity
-from .call import CallPreparation, ReadyCall, execute
+from .call import CallPreparation, ReadyCall, execute, told
 from .outcome import (
     CallOutcome,
     CallRetries,
@@ -463,7 +464,7 @@ class CallBatch:
                     outcome = await run_behind(gate, ready, lambda: execute(ready, limits, running))
             except BaseException:  # only cancellation comes out of it, alone or in a group
                 if self._request.since is not None:
-                    self._request.since[ready.call.call_id] = running.since
+                    self._request.since[ready.call.call_id] = BrokenOff(running.since, told(ready))
                 # The call has no result, and yet the files that it wrote are there.
                 if written := files_marked(ready):
                     with trio.CancelScope(shield=True), suppress(CallboardError):

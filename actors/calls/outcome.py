@@ -33,7 +33,7 @@ from ...runtime.definitions import (
     ToolResult,
 )
 from ...runtime.errors import CallboardError, ValidationError
-from ...runtime.event_types.calls import ToolGivenUp
+from ...runtime.event_types.calls import CalledServer, ToolGivenUp
 from ...runtime.history import Call, checked_attachments
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents, ApprovalAnswer, CallPlace, JournalMessage
@@ -314,6 +314,11 @@ CANCELLED_ALONE = failure_outcome(
     status=CallStatus.CANCELLED,
 )
 """The outcome of a running call that `Activity.cancel` ends."""
+
+
+def told_to_stop(server: CalledServer) -> str:
+    """Return what a model is told of a server that was asked, and whose answer nobody waits for any more."""
+    return f"The server {server.name} was told to stop; it may have done it all the same."
 
 
 # ── attempts with wrong arguments ────────────────────────────────────────────────────────────────

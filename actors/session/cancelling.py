@@ -16,7 +16,7 @@ from ...runtime.identity import now_ms
 from ...runtime.kernel.mailbox import Reply
 from ...runtime.store.rows import OpenTurn
 from ..conversation.conversation import Conversation
-from ..turn.turn import cancelled_call
+from ..turn.broken_off import cancelled_call
 
 
 @contextmanager

@@ -44,13 +44,13 @@ from ...runtime.events import (
 )
 from ...runtime.history import Call, Part, text_of
 from ...runtime.identity import new_id, now_ms
-from ...runtime.messages import CallPlace, RunCalls
+from ...runtime.messages import BrokenOff, CallPlace, RunCalls
 from ...runtime.store.recovery import closing_events
 from ...runtime.store.rows import ApprovalRow, OpenTurn
 from ...runtime.stream import StopReason, StreamError
 from ...tools.processes.unreaped import unreaped
-from ..calls.outcome import failure_outcome
 from ..model.answer import AnswerBuilder, TokenCount
+from .broken_off import cancelled_call, unfinished
 from .model_caller import ModelCaller, wait_gone
 from .setup import TurnHost, TurnSetup, told
 from .without_answer import (
@@ -119,7 +119,7 @@ class Turn:
         self._is_lost = False
         self._form: AnswerForm | None = None
         self._unreaped: list[str] = []
-        self._since: dict[str, float] = {}
+        self._since: dict[str, BrokenOff] = {}
 
     def started(self) -> TurnStarted:
         """Return the event that begins the turn; stored before `run`."""
@@ -500,15 +500,14 @@ class Turn:
             call = Call(proposed.call_id, proposed.name, proposed.arguments)
             if is_cancelled:
                 count = killed.get(call.call_id)
-                since = self._since.get(call.call_id, self._asked_at)
-                missing.append(cancelled_call(self.turn_id, call, why, since, killed=count))
+                was = self._since.get(call.call_id, BrokenOff(self._asked_at))
+                missing.append(cancelled_call(self.turn_id, call, why, was, killed=count))
                 continue
             has_started = call.call_id in conversation.started_calls  # and its dispatcher died
             text = _UNKNOWN_OUTCOME if has_started else _NOT_BEGUN
             status = CallStatus.INTERRUPTED
-            missing.append(
-                _finished(self.turn_id, call, ErrorType.INTERRUPTED, text, status, self._asked_at)
-            )
+            was = BrokenOff(self._asked_at)
+            missing.append(unfinished(self.turn_id, call, ErrorType.INTERRUPTED, text, status, was))
         return missing
 
     def _suspension(self, left: OpenTurn | None) -> list[DurableEvent]:
@@ -522,7 +521,7 @@ class Turn:
                 self.turn_id,
                 Call(event.call_id, event.name, ""),
                 self._reason,
-                self._since.get(event.call_id, self._asked_at),
+                self._since.get(event.call_id, BrokenOff(self._asked_at)),
                 killed=killed.get(event.call_id),
             )
             if isinstance(event, CallFinished)
@@ -554,47 +553,3 @@ class Turn:
             unreaped=(*self._caller.unreaped, *self._unreaped, *unreaped().of(self.turn_id)),
             duration_ms=round((trio.current_time() - self._started_at) * 1000),
         )
-
-
-def cancelled_call(
-    turn_id: str, call: Call, why: str, since: float | None = None, *, killed: int | None = None
-) -> CallFinished:
-    """Return the result of a call that was cancelled.
-
-    Args:
-        turn_id: Its turn.
-        call: The call.
-        why: The reason, for the model.
-        since: When it was asked for.
-        killed: Of a call that ran programs, how many were killed.
-    """
-    message, details = f"Not finished: {why}.", {}
-    if killed is not None:
-        from ...tools.programs.program_result import processes  # here: few cancelled calls ran any
-
-        message = f"{message} {processes(killed).capitalize()}; none is left."
-        details = {"killed": killed}
-    status = CallStatus.CANCELLED
-    return _finished(turn_id, call, ErrorType.CANCELLED, message, status, since, **details)
-
-
-def _finished(
-    turn_id: str,
-    call: Call,
-    error_type: ErrorType,
-    message: str,
-    status: CallStatus,
-    since: float | None,
-    **details: int,
-) -> CallFinished:
-    outcome = failure_outcome(error_type, message, status=status, **details)
-    duration = 0.0 if since is None else trio.current_time() - since
-    return CallFinished(
-        turn_id=turn_id,
-        call_id=call.call_id,
-        name=call.name,
-        status=status,
-        result=outcome.content,
-        display=outcome.display,
-        duration_ms=round(duration * 1000),
-    )

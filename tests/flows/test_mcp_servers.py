@@ -20,7 +20,7 @@ from callboard.config.mcp.settings import McpSettings
 from callboard.config.mcp.wire import ServerInfo
 from callboard.embedding.runtime import Runtime
 from callboard.runtime.definitions import Effect, Tier
-from callboard.runtime.events import CallProgress
+from callboard.runtime.events import CallFinished, CallProgress
 from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.tools.mcp.connection import ServerConnection
 from callboard.tools.mcp.server import McpServer
@@ -242,6 +242,25 @@ async def test_a_cancelled_call_is_told_to_the_server_and_the_next_one_works() -
                     break
             nursery.cancel_scope.cancel()
         assert (await called(runtime, "cancelled")).output == "1"
+        record = [each.event for each in await runtime.store.events(session.session_id)]
+        [finished] = [event for event in record if isinstance(event, CallFinished)]
+        assert finished.status == "cancelled"
+        assert (
+            "The server fake was told to stop; it may have done it all the same." in finished.result
+        )
+
+
+@pytest.mark.parametrize("effect", ["once", "read"])
+async def test_the_result_of_a_call_that_took_too_long_says_that_the_server_was_told(
+    effect: str,
+) -> None:
+    effects = {"wait": Effect(effect)}
+    server = await accepted(fake(timeout_seconds=0.5, start="eager", effects=effects))
+    async with open_stage(server) as runtime:
+        await until(lambda: servers_of(runtime).states()["fake"].state == "running")
+        found = await called(runtime, "wait", seconds=30)
+        assert found.status == "timeout"
+        assert ("was told to stop" in found.note) is (effect == "once")
 
 
 async def test_progress_is_shown_and_bounded() -> None:
