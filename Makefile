@@ -100,6 +100,14 @@ clean:                           ## everything that was made here, and git ignor
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@ .venv/run-ready
 
+# Ray, for one test, in an environment of its own behind which lies this one. `.ci/run` makes it before the tests.
+.venv/ray-ready: .ci/ray.txt | .venv/dev-ready
+	$(BIN)/python -m venv --clear .venv/ray
+	.venv/ray/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .ci/ray.txt
+	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> "$$(.venv/ray/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/callboard.pth"
+	@touch $@
+
 .venv/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "callboard needs Python 3.11 or later, as in: make PYTHON=python3.12")'
 	@$(BIN)/pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = (ROOT / ".ci" / "requirements.txt", ROOT / ".ci" / "audit.txt")
+LOCKS = tuple(ROOT / ".ci" / f"{name}.txt" for name in ("requirements", "audit", "ray"))
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def script() -> dict[str, Any]:
 def test_each_locked_package_has_one_version_and_hashes_and_no_address(lock: Path) -> None:
     text = lock.read_text(encoding="utf-8")
     packages = re.split(r"\n(?=\S)", text.strip())
-    assert len(packages) > 20
+    assert len(packages) > 10
     for package in packages:
         first, *hashes = package.splitlines()
         assert re.match(r"[a-z0-9._-]+(\[[a-z0-9,_-]+\])?==\S+ .*\\$", first), first

@@ -38,7 +38,7 @@ def up(file: ClusterToml, /) -> int:
         _say(f"Ray keeps {', '.join(names)}.")
         are_up = wait_serving(cluster, found, names, _say)
         for row in node_states(cluster, found):
-            _say(_line(row))
+            sys.stdout.write(f"{_line(row)}\n")
     if not are_up:
         _say("Not all nodes serve yet. They are started again and again: `callboard cluster ray status` shows them.")  # fmt: skip
     return ANSWERED if are_up else FAILED
@@ -76,13 +76,14 @@ def down(file: ClusterToml, /) -> int:
 def _line(row: dict[str, Any]) -> str:
     words = [f"{row['node']:20}", f"{row['state']:11}"]
     if row["url"]:
-        words.append(f"{row['url']}, process {row['pid']}")
+        words.append(f"{safe_line(row['url'])}, process {row['pid']}")
     if row["machine"]:
         words.append(f"on {row['machine']}")
     if row["starts"] > 1:
         words.append(f"started {row['starts']} times")
     if row["last_end"]:
-        words.append(f"last it {row['last_end']}" if row["machine"] else row["last_end"])
+        last_end = safe_line(row["last_end"])
+        words.append(f"last it {last_end}" if row["machine"] else last_end)
     return "  ".join(words)
 
 

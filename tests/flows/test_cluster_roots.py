@@ -15,7 +15,7 @@ import trio
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
 import callboard
-from callboard.cli.daemon.cluster import status
+from callboard.cli.cluster.commands import status
 from callboard.cli.show.sessions import sessions, show
 from callboard.client.client import connect
 from callboard.config.keys.tokens import Credentials
