@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import random
 import shutil
 import socket
 import tempfile
@@ -31,7 +32,13 @@ from callboard.runtime.errors import CallboardError, StorageError
 from callboard.runtime.store.postgres import connection as connection_module
 from callboard.runtime.store.postgres import schema
 from support.postgres.databases import empty_database
-from support.postgres.server import SmallDisk, needs_postgres, own_cluster, user_of_server
+from support.postgres.server import (
+    SmallDisk,
+    SmallLogDisk,
+    needs_postgres,
+    own_cluster,
+    user_of_server,
+)
 from support.waits import until
 
 WAIT_SECONDS = 60.0
@@ -39,6 +46,11 @@ MORE_THAN_THERE_ARE = 20
 """Connections of a server that takes twelve."""
 DISK_BYTES = 64 * 1024 * 1024
 """Twice of what an empty cluster takes."""
+
+
+LOG_BYTES = 24 * 1024 * 1024
+WRITES = 16
+"""Of half a megabyte: more than what is left in pieces of the log that are begun or kept."""
 
 
 @asynccontextmanager
@@ -111,6 +123,57 @@ async def test_a_full_disk_of_the_database_refuses_new_work_and_loses_none(
         assert node.life is not None
         assert node.life.term == 1  # its lease was renewed all the time
     assert gaps(small_disk.url) == 0
+
+
+@pytest.fixture
+def small_log_disk() -> Iterator[SmallLogDisk]:
+    needs_postgres()
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    server = SmallLogDisk(folder, LOG_BYTES)
+    try:
+        server.make()
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
+
+
+async def test_a_full_disk_of_the_log_ends_the_server_and_all_goes_on_when_it_is_back(
+    small_log_disk: SmallLogDisk, tmp_path: Path
+) -> None:
+    async with (
+        opened(small_log_disk.url, "a", tmp_path, *["Done."] * 50) as a,
+        opened(small_log_disk.url, "b", tmp_path) as b,
+        trio.open_nursery() as nursery,
+    ):
+        session = await a.create_session()
+        assert await session.run("Begin.") == "Done."
+        await trio.to_thread.run_sync(small_log_disk.fill)
+        written = trio.Event()
+
+        async def write() -> None:
+            chance = random.Random(1)
+            for _ in range(WRITES):  # of what can't be compressed
+                await session.run(chance.randbytes(250_000).hex())
+            written.set()
+
+        nursery.start_soon(write)
+        nodes = [host_of(each).plan.node for each in (a, b)]
+        with trio.fail_after(WAIT_SECONDS):
+            await until(lambda: all(node is not None and node.away_since for node in nodes))
+            assert not written.is_set()
+            await trio.to_thread.run_sync(small_log_disk.free)
+            await written.wait()
+        for node in nodes:
+            assert node is not None
+            assert node.life is not None
+            assert node.life.term == 1  # nobody was fenced meanwhile
+        row = await b.store.session(session.session_id)
+        assert row is not None
+        messages = await b.store.messages(session.session_id)
+        assert len(messages) == 2 * (1 + WRITES)
+    assert gaps(small_log_disk.url) == 0
 
 
 # ── connections ──────────────────────────────────────────────────────────────────────────────────

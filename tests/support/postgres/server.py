@@ -62,6 +62,8 @@ def user_of_server() -> str | None:
 class Cluster:
     """A cluster in a folder; `start` and `stop` may alternate."""
 
+    _initdb_options: tuple[str, ...] = ()
+
     def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
         self.folder = folder
         self._settings = {**SETTINGS, **(settings or {})}
@@ -87,7 +89,7 @@ class Cluster:
         if self._user is not None:
             shutil.chown(self.folder, self._user)
         self._run("initdb", "-D", self._data, "-U", "callboard", "-A", "trust", "-E", "UTF8",
-                  "--locale=C", "--no-sync")  # fmt: skip
+                  "--locale=C", "--no-sync", *self._initdb_options)  # fmt: skip
         lines = [f"{name} = '{value}'" for name, value in self._settings.items()]
         lines.append(f"unix_socket_directories = '{self.folder}'")
         with open(f"{self._data}/postgresql.conf", "a", encoding="utf-8") as config:
@@ -254,6 +256,52 @@ class SmallDisk(Cluster):
         """Run a line where the server is: nobody else sees its disk."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"copy (select 1) to program '{line}'".encode())
+
+
+class SmallLogDisk(Cluster):
+    """A cluster whose log (WAL) is on a disk of few bytes, which can be filled; the tables are elsewhere.
+
+    The server ends when it finds no room for its log, and is started again where its disk is, once there is room. The disk is
+    a tmpfs, as that of `SmallDisk`.
+    """
+
+    _initdb_options = ("--wal-segsize=1",)
+
+    def __init__(self, folder: Path, size_bytes: int) -> None:
+        super().__init__(
+            folder, {"synchronous_commit": "on", "max_wal_size": "8MB", "min_wal_size": "2MB"}
+        )
+        self._size_bytes = size_bytes
+        self._disk, self._pid = folder / "disk", folder / "pid"
+
+    def start(self) -> None:
+        """Start the server on its disk, and keep the disk when it ends."""
+        self._disk.mkdir()
+        words = ["bwrap", "--dev-bind", "/", "/", "--size", str(self._size_bytes)]
+        words += ["--tmpfs", str(self._disk)]
+        wal, filled, freed = f"{self._data}/pg_wal", self.folder / "fill", self.folder / "free"
+        kept = (
+            f"mv {wal} {self._disk}/wal && ln -s {self._disk}/wal {wal}; echo $$ > {self._pid};"
+            f" (while [ ! -e {filled} ]; do sleep 0.1; done; cat /dev/zero > {self._disk}/ballast; rm {filled}) &"
+            f" {self._programs}/postgres -D {self._data};"
+            f" while [ ! -e {freed} ]; do sleep 0.1; done;"
+            f" rm -f {self._disk}/ballast; exec {self._programs}/postgres -D {self._data}"
+        )
+        self._begin(["timeout", str(MAX_RUN_SECONDS), *words, "sh", "-c", kept])
+        self._wait_ready()
+
+    def fill(self) -> None:
+        """Leave no byte of the disk."""
+        filled = self.folder / "fill"
+        filled.touch()
+        filled.chmod(0o666)
+        while filled.exists():
+            time.sleep(0.05)
+
+    def free(self) -> None:
+        """Give the room back, and start the server."""
+        (self.folder / "free").touch()
+        self._wait_ready()
 
 
 def needs_postgres() -> None:
