@@ -90,8 +90,8 @@ async def test_a_line_between_nodes_that_swallows_everything_is_left_and_nothing
     url: str, tmp_path: Path, ways: tuple[Way, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_module, "QUIET_SECONDS", 0.1)
-    monkeypatch.setattr(peer_module, "SILENT_SECONDS", 0.6)
-    monkeypatch.setattr(relays_module, "PATIENCE_SECONDS", 1.5)
+    monkeypatch.setattr(peer_module, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(relays_module, "PATIENCE_SECONDS", 2.0)
     heard, errors = list[Stored](), list[CallboardError]()
     begun, gate = trio.Event(), trio.Event()
 
@@ -116,8 +116,10 @@ async def test_a_line_between_nodes_that_swallows_everything_is_left_and_nothing
         await begun.wait()
         await at_a.prompt(session, "One?")
         await until(lambda: ended(heard) == 1)
-        before = peer_of(a, "b")
-        assert before is not None
+
+        def is_asking() -> bool:
+            peer = peer_of(a, "b")
+            return peer is not None and peer._running == 1
 
         async def cancel() -> None:
             try:
@@ -126,7 +128,8 @@ async def test_a_line_between_nodes_that_swallows_everything_is_left_and_nothing
                 errors.append(error)
 
         nursery.start_soon(cancel)
-        await until(lambda: before._running == 1)
+        await until(is_asking)
+        before = peer_of(a, "b")
         line.cut(*ways)
         nursery.start_soon(at_a.prompt, session, "Two?")  # asked again until it is done
         await until(lambda: peer_of(a, "b") is not before)

@@ -158,13 +158,14 @@ async def test_a_node_without_that_hook_is_named_to_nobody_outside(
 async def test_an_owner_that_is_cut_off_is_waited_for_and_the_sender_may_try_again(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passed_on, "PATIENCE_SECONDS", 0.3)
-    monkeypatch.setattr(deliveries, "PATIENCE_SECONDS", 0.5)
     async with two_nodes(url, tmp_path) as (a, b, line):
         session, first = made(await deliver(b, "same", b"{}", by_standard(b"{}", now(), "one")))
         line.cut(*BOTH)
         signed: dict[str, Any] = by_standard(b"{}", now(), "two")
-        answer = await deliver(a, "same", b"{}", signed)
+        with monkeypatch.context() as impatient:
+            impatient.setattr(passed_on, "PATIENCE_SECONDS", 0.3)
+            impatient.setattr(deliveries, "PATIENCE_SECONDS", 0.5)
+            answer = await deliver(a, "same", b"{}", signed)
         assert answer.status == 503
         assert dict(answer.headers)["retry-after"] == "5"
         line.mend()
