@@ -190,6 +190,10 @@ _LATE = frozenset(
 """Events whose changes of rows read no event and no message, so that those may still wait."""
 
 
+ENDED_WITHOUT_ANSWER = frozenset({"failed", "budget", "loop_guard"})
+"""Outcomes of a turn that a message says, since nothing else in the conversation does: of the others there is an
+answer, or whoever stopped the turn knows it."""
+
 LOAD = (
     "select id, head_seq, title, agent, message_count, last_message_preview, is_active,"
     " deleted_at_ms, is_tainted from sessions where session_id = ?"
@@ -499,7 +503,7 @@ class Projection:
         for late in end_inputs(self._connection, self.key, event.turn_id):
             self._permissions.end_late(late.approval_id)
         self.is_active = self._connection.execute(HAS_OPEN_TURN, (self.key,)).get
-        if event.outcome == "failed":
+        if event.outcome in ENDED_WITHOUT_ANSWER:
             text = event.message or event.error_type or event.outcome
             self._message(f"error:{event.turn_id}", "error", text, turn_id=event.turn_id)
         return True

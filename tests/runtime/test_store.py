@@ -336,6 +336,19 @@ async def test_a_deleted_session_is_hidden_until_it_is_restored(store: Store) ->
     assert [found.session_id for found in await store.sessions()] == ["b", "a"]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "is_said"),
+    [("budget", True), ("loop_guard", True), ("cancelled", False), ("max_tokens", False)],
+)
+async def test_a_turn_that_ended_without_an_answer_says_why(
+    store: Store, outcome: Any, is_said: bool
+) -> None:
+    await put(store, CREATED, said("do it"), STARTED)
+    await put(store, TurnEnded(turn_id="t1", outcome=outcome, message="It is spent."))
+    rows = [(each.type, each.content) for each in await store.messages("s1")]
+    assert rows[1:] == ([("error", "It is spent.")] if is_said else [])
+
+
 async def test_messages_of_each_type_with_their_columns(store: Store) -> None:
     await put(store, CREATED, said("do it"), STARTED)
     await put(

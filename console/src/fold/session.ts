@@ -333,7 +333,7 @@ export class Session {
         return;
       case "turn_ended":
         this.#endTurn();
-        if (event.outcome === "failed") {
+        if (event.outcome === "failed" || event.outcome === "budget" || event.outcome === "loop_guard") {
           const content = event.message || event.error_type || event.outcome;
           this.#say(`error:${event.turn_id}`, "error", { content, turnId: event.turn_id });
         }

@@ -12,6 +12,20 @@ export interface Choice {
 const GAP = 4;
 let lastMenu = 0;
 
+/** The keys of a menu: the arrows go round, Escape and Tab close it. */
+export function menuKeys(event: KeyboardEvent & { currentTarget: HTMLElement }, close: () => void): void {
+  const all = [...event.currentTarget.querySelectorAll("button")];
+  const at = all.indexOf(document.activeElement as HTMLButtonElement);
+  const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
+  if (event.key === "Escape" || event.key === "Tab") {
+    event.stopPropagation();
+    close();
+  } else if (next !== undefined) {
+    event.preventDefault();
+    all.at(next % all.length)?.focus();
+  }
+}
+
 /** The popover belongs to the button in the tree as well, so that Tab goes on behind it. */
 export function Menu({ label, choices }: { label: string; choices: readonly Choice[] }) {
   const [id] = useState(() => `menu-${++lastMenu}`);
@@ -33,18 +47,9 @@ export function Menu({ label, choices }: { label: string; choices: readonly Choi
   }, [isOpen]);
   if (choices.length === 0) return null;
 
-  const keys = (event: KeyboardEvent) => {
-    const all = [...(place.current?.querySelectorAll("button") ?? [])];
-    const at = all.indexOf(document.activeElement as HTMLButtonElement);
-    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
-    if (event.key === "Escape" || event.key === "Tab") {
-      event.stopPropagation();
-      button.current?.focus();
-      place.current?.hidePopover();
-    } else if (next !== undefined) {
-      event.preventDefault();
-      all.at(next % all.length)?.focus();
-    }
+  const close = () => {
+    button.current?.focus();
+    place.current?.hidePopover();
   };
   return (
     <>
@@ -64,7 +69,7 @@ export function Menu({ label, choices }: { label: string; choices: readonly Choi
       >
         <Icon name="more" />
       </button>
-      <div ref={place} id={id} class="choices" popover="auto" role="menu" aria-label={label} onToggle={({ newState }) => setOpen(newState === "open")} onKeyDown={keys}>
+      <div ref={place} id={id} class="choices" popover="auto" role="menu" aria-label={label} onToggle={({ newState }) => setOpen(newState === "open")} onKeyDown={(event) => menuKeys(event, close)}>
         {isOpen &&
           choices.map((each) => (
             <button
@@ -74,8 +79,7 @@ export function Menu({ label, choices }: { label: string; choices: readonly Choi
               tabIndex={-1}
               class={each.isBad ? "bad" : ""}
               onClick={() => {
-                button.current?.focus();
-                place.current?.hidePopover();
+                close();
                 each.run();
               }}
             >

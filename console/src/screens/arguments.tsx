@@ -61,6 +61,12 @@ export function Covered({ paths = {}, hosts = {}, arguments: json, free = [] }: 
         <code key={each}>{shown(each)} </code>
       ))}
       {free.length > 0 && words.value.ask.mayDiffer(shown(free.join(", ")))}
+      {Object.values(paths).some((each) => /[*?[{]/.test(each)) && (
+        <>
+          {" "}
+          <span class="mark is-warn">{words.value.ask.wider}</span>
+        </>
+      )}
     </>
   );
 }

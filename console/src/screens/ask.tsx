@@ -33,6 +33,8 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
   const [now, setNow] = useState(() => Date.now());
   const [reason, setReason] = useState("");
   const [scope, setScope] = useState("");
+  /** For which paths an answer is to be remembered; `null` for that of the call. */
+  const [pattern, setPattern] = useState<string | null>(null);
   const [armed, setArmed] = useState("");
   const [isBusy, setBusy] = useState(false);
   const [isChanging, setChanging] = useState(false);
@@ -65,13 +67,18 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
     if (listed === undefined) link.request("session/get", { session_id: row.session_id }).then(setFound, () => undefined);
   }, [row.session_id]);
 
+  const covers = request?.covers ?? null;
+  const [[name, path] = ["", null], ...others] = Object.entries(covers?.paths ?? {});
+  const isWider = pattern !== null && pattern.trim() !== "" && pattern !== path;
   const tier = (isChanging ? judged?.request.tier : null) ?? row.tier;
   const answer = async (decision: "allow" | "deny", remember?: string) => {
     if (!isSettled.value || isBusy) return;
     const changed = decision === "allow" && isChanging ? judged : null;
     if (decision === "allow" && isChanging && changed === null) return;
     const what = `${decision}:${remember ?? ""}:${changed?.json ?? ""}`;
-    if (decision === "allow" && tier === "elevated" && armed !== what) {
+    // More than this one call is allowed by two presses, as is what can't be undone.
+    const isGrave = tier === "elevated" || (remember !== undefined && isWider);
+    if (decision === "allow" && isGrave && armed !== what) {
       setArmed(what);
       moved(); // the second half of a double click is no second press
       return;
@@ -82,7 +89,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
       decision,
       reason: decision === "deny" ? reason : "",
       ...(changed === null ? {} : { arguments: changed.json }),
-      ...(remember === undefined ? {} : { remember: { scope: remember } }),
+      ...(remember === undefined ? {} : { remember: { scope: remember, ...(isWider ? { pattern } : {}) } }),
     });
     setBusy(false);
   };
@@ -203,10 +210,26 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
               </span>
             )}
           </div>
-          {wanted !== undefined && !isChanging && request?.covers != null && (
-            <p class="covers" role="status">
-              {its.ask.covers} <Covered {...request.covers} />
-            </p>
+          {wanted !== undefined && !isChanging && covers !== null && (
+            <>
+              <p class="covers" role="status">
+                {its.ask.covers} <Covered {...covers} {...(isWider ? { paths: { [name]: pattern } } : {})} />
+              </p>
+              {path !== null && others.length === 0 && pattern === null && (
+                <button type="button" class="quiet small" onClick={() => (setPattern(path), moved())}>
+                  {its.ask.widen}
+                </button>
+              )}
+              {pattern !== null && (
+                <input
+                  type="text"
+                  aria-label={its.ask.pattern}
+                  placeholder={its.ask.pattern}
+                  value={pattern}
+                  onInput={(event) => (setPattern(event.currentTarget.value), setArmed(""))}
+                />
+              )}
+            </>
           )}
           <input
             type="text"

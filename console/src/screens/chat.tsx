@@ -227,6 +227,7 @@ function Message({ row, isWaiting, last, sessionId }: MessageProps) {
       <Markdown text={row.content} />
       <div class="under">
         {row.stopReason === "incomplete" && <strong>{its.incomplete} · </strong>}
+        {row.stopReason === "max_tokens" && <strong>{its.tooLong} · </strong>}
         {row.isSetAside && <>{its.setAside} · </>}
         <span>{shown(row.model)}</span>
         <Actions row={row} last={last} />

@@ -7,7 +7,7 @@ import * as app from "../store/app";
 import * as compose from "../store/compose";
 import { prompt } from "../store/inputs";
 import { words } from "../store/settings";
-import { BudgetOf } from "./budget";
+import { BudgetFields, BudgetOf } from "./budget";
 import { Meter } from "./meter";
 
 const MAX_HEIGHT = 240;
@@ -160,7 +160,7 @@ export function Composer({ session }: { session: Session | null }) {
         >
           <Icon name="clip" />
         </button>
-        <ChosenOptions session={session} />
+        <ChosenOptions />
         <Meter session={session} />
         <span class="rest" />
         {isRunning && !isEmpty && (
@@ -191,15 +191,16 @@ export function Composer({ session }: { session: Session | null }) {
 }
 
 /** With whom and how the session goes on: in one line, and to be changed behind it. */
-function ChosenOptions({ session }: { session: Session | null }) {
+function ChosenOptions() {
   const its = words.value.composer;
   const [isOpen, setOpen] = useState(false);
   const panel = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
-  const { agent, model, thinking, policy } = compose.choices.value;
-  const row = app.sessions.value.find((each) => each.session_id === compose.place.value);
-  const its_agent = row?.agent ?? session?.agent ?? (agent || "general");
-  const parts = [its_agent, model, thinking === "" ? "" : `${its.thinking}: ${its.efforts[thinking]}`, policy === "" ? "" : its.policies[policy]];
+  const { model, thinking, policy, budget, turnBudget } = compose.choices.value;
+  const its_agent = compose.agent.value;
+  const isNew = compose.place.value === "";
+  const isLimited = compose.budgetOf(turnBudget) !== null || (isNew && compose.budgetOf(budget) !== null);
+  const parts = [its_agent, model, thinking === "" ? "" : `${its.thinking}: ${its.efforts[thinking]}`, policy === "" ? "" : its.policies[policy], isLimited ? its.budget.given : ""];
   const line = parts.filter((each) => each !== "").map(shown).join(" · ");
   useEffect(() => {
     const from = button.current?.getBoundingClientRect();
@@ -284,10 +285,18 @@ function ChosenOptions({ session }: { session: Session | null }) {
           </select>
         </label>
         <p class="under">{its.holds}</p>
-        {compose.place.value !== "" && app.may("session/set_budget") && (
+        <details>
+          <summary>{its.budget.turn}</summary>
+          <BudgetFields label={its.budget.turn} written={turnBudget} write={(written) => compose.choose({ turnBudget: written })} />
+        </details>
+        {app.may("session/set_budget") && (
           <details>
             <summary>{its.budget.title}</summary>
-            {isOpen && <BudgetOf key={compose.place.value} sessionId={compose.place.value} />}
+            {isNew ? (
+              <BudgetFields label={its.budget.title} written={budget} write={(written) => compose.choose({ budget: written })} />
+            ) : (
+              isOpen && <BudgetOf key={compose.place.value} sessionId={compose.place.value} />
+            )}
           </details>
         )}
       </div>

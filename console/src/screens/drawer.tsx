@@ -84,7 +84,7 @@ const Row = memo(({ row, close }: { row: SessionRow; close(): void }) => {
     );
   }
   return (
-    <li>
+    <li {...(row.deleted_at_ms === null && may("session/delete") ? swiped(() => void remove(row, true)) : {})}>
       <a
         href={`#/chat/${encodeURIComponent(row.session_id)}`}
         aria-current={isCurrent ? "page" : undefined}
@@ -98,6 +98,43 @@ const Row = memo(({ row, close }: { row: SessionRow; close(): void }) => {
     </li>
   );
 }, (before, now) => before.row === now.row);
+
+/** So far a row is drawn to the left by a finger before it is deleted; less, and it slides back. */
+const SWIPE_PX = 96;
+/** A finger that has moved less may still mean to scroll, or to press. */
+const STILL_PX = 12;
+
+/** Where the finger came down, and how far it has drawn the row: there is one, and a row may be drawn again under it. */
+let from: { x: number; y: number } | null = null;
+let by = 0;
+
+function swiped(remove: () => void) {
+  const slide = (element: HTMLElement, px: number) => {
+    by = px;
+    element.classList.toggle("is-swiped", px !== 0);
+    element.style.setProperty("--swiped", `${px}px`);
+  };
+  const end = (element: HTMLElement) => {
+    const isFar = by <= -SWIPE_PX;
+    from = null;
+    slide(element, 0);
+    if (isFar) remove();
+  };
+  return {
+    onTouchStart: ({ touches }: TouchEvent) => {
+      const [touch] = touches;
+      from = touches.length === 1 && touch !== undefined ? { x: touch.clientX, y: touch.clientY } : null;
+    },
+    onTouchMove: ({ touches: [touch], currentTarget }: TouchEvent) => {
+      if (from === null || touch === undefined) return;
+      const [dx, dy] = [touch.clientX - from.x, touch.clientY - from.y];
+      if (by === 0 && Math.abs(dy) > STILL_PX) from = null; // it scrolls
+      else if (by !== 0 || dx < -STILL_PX) slide(currentTarget as HTMLElement, Math.min(-1, dx));
+    },
+    onTouchEnd: ({ currentTarget }: TouchEvent) => end(currentTarget as HTMLElement),
+    onTouchCancel: ({ currentTarget }: TouchEvent) => ((by = 0), end(currentTarget as HTMLElement)),
+  };
+}
 
 function Meta({ row }: { row: SessionRow }) {
   const its = words.value;

@@ -9,6 +9,7 @@ import { firstVisit } from "../store/first";
 import { isTabOnly } from "../store/login";
 import type { Route } from "../store/route";
 import { words } from "../store/settings";
+import { AgentSwitch } from "./agent";
 import { Approvals } from "./approvals";
 import { Aloud, Waiting } from "./attention";
 import { Chat } from "./chat";
@@ -78,7 +79,10 @@ export function Frame() {
           >
             <Icon name="menu" />
           </button>
-          <h1>{title || "callboard"}</h1>
+          <div class="titles">
+            <h1>{title || "callboard"}</h1>
+            <AgentSwitch />
+          </div>
           {count > 0 && (
             <a class="badge" href="#/approvals" aria-label={its.waitingFor(count)}>
               <span class="on-wide">{its.waitingFor(count)}</span>

@@ -15,12 +15,19 @@ export const MAX_FILES = 16;
 export const MAX_BYTES = 20 * 1024 * 1024;
 const MAX_NAME = 255;
 
+type Budget = NonNullable<Prompt["budget"]>;
+/** What is written in the fields of a budget, by the name of the limit. */
+export type Written = Readonly<Partial<Record<keyof Budget, string>>>;
+
 export interface Choices {
   /** For a session that is to be made. */
   agent: string;
   model: string;
   thinking: "" | NonNullable<Options["thinking"]>;
   policy: "" | NonNullable<Options["policy"]>;
+  /** Of a session that is to be made. */
+  budget: Written;
+  turnBudget: Written;
 }
 
 export interface GivenFile {
@@ -33,7 +40,7 @@ export interface GivenFile {
   content: Blob;
 }
 
-const NONE: Choices = { agent: "", model: "", thinking: "", policy: "" };
+const NONE: Choices = { agent: "", model: "", thinking: "", policy: "", budget: {}, turnBudget: {} };
 
 const chosen = signal<Readonly<Record<string, Choices>>>({});
 const given = signal<Readonly<Record<string, readonly GivenFile[]>>>({});
@@ -46,6 +53,12 @@ export const mode = signal<Mode>("queue");
 /** The session that is written to: of a new one, nothing. */
 export const place = computed(() => (app.route.value.screen === "chat" ? (app.route.value.id ?? "") : ""));
 export const choices = computed(() => chosen.value[place.value] ?? NONE);
+/** The agent of the session that is written to, or that a new one is to have. */
+export const agent = computed(() => {
+  void app.revision.value; // the session is changed in place
+  const row = app.sessions.value.find((each) => each.session_id === place.value);
+  return row?.agent ?? ((place.value !== "" && app.open.value?.agent) || choices.value.agent || "general");
+});
 export const files = computed(() => given.value[place.value] ?? []);
 
 export function choose(change: Partial<Choices>): void {
@@ -55,7 +68,7 @@ export function choose(change: Partial<Choices>): void {
 /** What was chosen for a new session goes with it. */
 export function moveTo(id: string): void {
   const { "": its, ...others } = chosen.value;
-  if (its !== undefined) chosen.value = { ...others, [id]: { ...its, agent: "" } };
+  if (its !== undefined) chosen.value = { ...others, [id]: { ...its, agent: "", budget: {} } };
 }
 
 export function optionsOf({ model, thinking, policy }: Choices): Options | null {
@@ -64,6 +77,12 @@ export function optionsOf({ model, thinking, policy }: Choices): Options | null 
   if (thinking !== "") options.thinking = thinking;
   if (policy !== "") options.policy = policy;
   return Object.keys(options).length > 0 ? options : null;
+}
+
+/** The limits that are written; `null` if none is. */
+export function budgetOf(written: Written): Budget | null {
+  const given = Object.entries(written).filter(([, value]) => value.trim() !== "");
+  return given.length === 0 ? null : Object.fromEntries(given.map(([name, value]) => [name, Number(value)]));
 }
 
 /** Read what can be chosen, whenever somebody looks. */

@@ -53,20 +53,25 @@ async function send(input: Waiting): Promise<void> {
   let id = input.sessionId;
   if (id === null) {
     const { agent } = input.choices;
-    const made = await app.link.request("session/new", { ...(agent === "" ? {} : { agent }), idempotency_key: `${input.key}-s` });
+    const budget = compose.budgetOf(input.choices.budget);
+    const made = await app.link.request("session/new", { ...(agent === "" ? {} : { agent }), ...(budget === null ? {} : { budget }), idempotency_key: `${input.key}-s` });
     id = made.session_id;
     const sessionId = id;
     waiting.value = waiting.value.map((each) => (each.sessionId === null ? { ...each, sessionId } : each));
     compose.moveTo(id);
     if (route.value.screen === "chat" && route.value.id === null) location.hash = `#/chat/${encodeURIComponent(id)}`;
   }
-  const options = compose.optionsOf(input.choices);
+  // What joins a turn has none of its own, and so neither options nor a budget.
+  const joins = input.mode === "steer";
+  const options = joins ? null : compose.optionsOf(input.choices);
+  const budget = joins ? null : compose.budgetOf(input.choices.turnBudget);
   const attachments = await Promise.all(input.files.map(compose.encoded));
   await app.link.request("session/prompt", {
     session_id: id,
     content: input.text,
     mode: input.mode,
     ...(options === null ? {} : { options }),
+    ...(budget === null ? {} : { budget }),
     ...(attachments.length === 0 ? {} : { attachments }),
     idempotency_key: input.key,
   });

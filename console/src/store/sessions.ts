@@ -56,11 +56,11 @@ export async function rename(row: app.SessionRow): Promise<void> {
   }
 }
 
-/** Hide a session; it can be had back as long as it is not purged. */
-export async function remove(row: app.SessionRow): Promise<void> {
+/** Hide a session; it can be had back as long as it is not purged. One that was swiped away is asked about only if that ends a turn. */
+export async function remove(row: app.SessionRow, isSwiped = false): Promise<void> {
   const its = words.value.drawer;
   const text = row.is_active ? `${its.deleteText} ${its.deleteRuns}` : its.deleteText;
-  if ((await askFirst({ title: its.deleteTitle(row.title || words.value.untitled), text, action: its.deleteDo, isBad: true })) === null) return;
+  if (!(isSwiped && !row.is_active) && (await askFirst({ title: its.deleteTitle(row.title || words.value.untitled), text, action: its.deleteDo, isBad: true })) === null) return;
   try {
     await app.link.request("session/delete", { session_ids: [row.session_id] });
     if (app.open.peek()?.id === row.session_id) location.hash = "#/chat/new";

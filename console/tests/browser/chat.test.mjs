@@ -280,7 +280,7 @@ test("files go along, agent and model are chosen, and what is sent while a turn 
   await axe(other.page, "came-with-files");
   // What the session may use is set behind the line with its agent, and read there again.
   await other.page.getByRole("button", { name: /^Agent, model and mode/ }).click();
-  const options = other.page.locator(".options").filter({ hasText: "Budget of this session" });
+  const options = other.page.locator(".options details").filter({ hasText: "Budget of this session" });
   await options.getByText("Budget of this session").click();
   await options.getByLabel("Calls of tools").fill("20");
   await options.getByLabel("Tokens").fill("50000");
@@ -431,5 +431,123 @@ test("an answer that is remembered asks no more, until it is taken back; and one
   await page.getByRole("button", { name: "Stop this call" }).click();
   await page.locator(".call.is-cancelled").waitFor();
   await page.getByText("Done. It says").waitFor();
+  await close();
+});
+
+test("a new session is given its budget before its first message, and each turn one of its own", async () => {
+  const { page, close } = await opened();
+  const sent = [];
+  page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => sent.push(JSON.parse(payload))));
+  await page.reload();
+  await page.goto(`${new URL(page.url()).origin}/#/chat/new`);
+  const open = page.getByRole("button", { name: /^Agent, model and mode/ });
+  const panel = page.locator(".options");
+  const of = (title) => panel.getByRole("group", { name: title });
+  await open.click();
+  await panel.getByText("Budget of this session").click();
+  await of("Budget of this session").getByLabel("Tokens").fill("75");
+  await panel.getByText("Budget of each turn").click();
+  await of("Budget of each turn").getByLabel("Calls of tools").fill("3");
+  await picture(page, "budget-new");
+  await axe(page, "budget-new");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: /with a budget/ }).waitFor();
+  await say(page, "short of money");
+  // A budget that is spent is said in the chat, and read there again.
+  const spent = page.locator(".message.error").filter({ hasText: "75 of 75 tokens left" });
+  await spent.waitFor();
+  await picture(page, "budget-spent");
+  await axe(page, "budget-spent");
+  const of_ = (method) => sent.filter((each) => each.method === method).map((each) => each.params.budget);
+  assert.deepEqual(of_("session/new"), [{ tokens: 75 }]);
+  assert.deepEqual(of_("session/prompt"), [{ tool_calls: 3 }]);
+  // The session has it, and its turns go on with theirs until it is taken away.
+  await open.click();
+  assert.equal(await of("Budget of this session").getByLabel("Tokens").inputValue(), "75");
+  assert.equal(await of("Budget of each turn").getByLabel("Calls of tools").inputValue(), "3");
+  await page.keyboard.press("Escape");
+  await page.reload();
+  await spent.waitFor();
+  await open.click();
+  await panel.getByText("Budget of this session").click();
+  await of("Budget of this session").getByLabel("Tokens").fill("");
+  await panel.getByRole("button", { name: "Set the budget" }).click();
+  await page.getByText("The session has no limit of its own.").waitFor();
+  await panel.getByText("Budget of each turn").click();
+  await of("Budget of each turn").getByLabel("Calls of tools").fill("3");
+  await page.keyboard.press("Escape");
+  // What joins a turn has no budget of its own, which the daemon would refuse.
+  await say(page, "slow now");
+  await page.getByText("I begin, and never end.").waitFor();
+  await composer(page).fill("join it");
+  await page.getByLabel("While a turn runs").selectOption("steer");
+  await composer(page).press("Enter");
+  await page.locator(".message.user").filter({ hasText: "join it" }).waitFor();
+  assert.deepEqual(of_("session/prompt").slice(-2), [{ tool_calls: 3 }, undefined]);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Stop" }).waitFor({ state: "detached" });
+  await close();
+});
+
+test("a session is swiped away by a finger and had back; what scrolls or is drawn a little stays", async () => {
+  const { page, close } = await opened({ viewport: { width: 390, height: 844 }, hasTouch: true });
+  await say(page, "swipe me");
+  await page.locator(".message.assistant").last().waitFor();
+  await page.getByRole("button", { name: "Sessions", exact: true }).or(page.locator("button.menu")).first().click();
+  const row = page.locator("#drawer .sessions li").filter({ hasText: "swipe me" });
+  await row.waitFor();
+  const devtools = await page.context().newCDPSession(page);
+  const touch = (type, ...points) => devtools.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y]) => ({ x, y })) });
+  const draw = async (dx, dy, look = async () => undefined) => {
+    const { x, y, width, height } = await row.boundingBox();
+    const [fromX, fromY] = [x + width - 80, y + height / 2];
+    await touch("touchStart", [fromX, fromY]);
+    for (let step = 1; step <= 8; step++) await touch("touchMove", [fromX + (dx * step) / 8, fromY + (dy * step) / 8]);
+    await look();
+    await touch("touchEnd");
+  };
+  await draw(-50, 0, () => page.locator("#drawer li.is-swiped").waitFor());
+  await page.locator("#drawer li.is-swiped").waitFor({ state: "detached" });
+  await draw(-110, 200);
+  assert.equal(await page.locator("#drawer li.is-swiped").count(), 0);
+  await row.waitFor();
+  await draw(-140, 4, () => picture(page, "swiped"));
+  await page.getByText("The session was deleted.").waitFor();
+  await row.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Undo" }).click();
+  await row.waitFor();
+  await close();
+});
+
+test("an answer is remembered for more paths by a pattern, which is marked as wider and takes a second press", async () => {
+  const { page, close } = await opened();
+  const ask = page.locator("section.ask");
+  await say(page, "write please");
+  await ask.getByLabel("Remember for").selectOption("session");
+  await ask.getByRole("button", { name: "For other paths, too …" }).click();
+  await ask.getByLabel("Which paths").fill("elsewhere/*");
+  await ask.getByText("all paths of this pattern").waitFor();
+  const remember = ask.locator(".remember button");
+  await page.waitForFunction(() => document.querySelector(".remember button")?.ariaDisabled === "false");
+  await remember.click();
+  await page.waitForFunction(() => document.querySelector(".remember button")?.ariaDisabled === "false");
+  await remember.click();
+  await page.getByText("does not match").waitFor(); // the server says so, and the question stays
+  await ask.getByLabel("Which paths").fill("*.md");
+  await ask.getByText("*.md", { exact: false }).first().waitFor();
+  await picture(page, "wider");
+  await axe(page, "wider");
+  await remember.click();
+  await ask.getByRole("button", { name: "Press again to allow" }).waitFor();
+  await page.waitForFunction(() => document.querySelector(".remember button")?.ariaDisabled === "false");
+  await remember.click();
+  await ask.waitFor({ state: "detached" });
+  await page.goto(`${new URL(page.url()).origin}/#/approvals`);
+  const grants = page.getByRole("list", { name: "Answers that are remembered" });
+  await grants.getByText("*.md").waitFor();
+  await grants.getByText("all paths of this pattern").waitFor();
+  await picture(page, "wider-grant");
+  await grants.getByRole("button", { name: "Take back" }).click();
+  await grants.waitFor({ state: "detached" });
   await close();
 });

@@ -177,3 +177,37 @@ test("a turn of hundreds of rows draws those in view alone", async () => {
   await picture(page, "turn-many");
   await close();
 });
+
+test("the agent is changed in the top bar, by the mouse, by keys and by a finger", async () => {
+  const { page, close } = await opened();
+  await page.goto(`${new URL(page.url()).origin}/#/chat/new`);
+  const name = page.getByRole("banner").getByRole("button", { name: /^Agent:/ });
+  await name.click();
+  const sheet = page.getByRole("menu", { name: "Agent" });
+  await sheet.getByRole("menuitemradio", { name: /^general/, checked: true }).waitFor();
+  await picture(page, "agents-in-bar");
+  await axe(page, "agents in the bar");
+  await sheet.getByRole("menuitemradio", { name: /^researcher/ }).click();
+  await page.getByRole("button", { name: "Agent: researcher" }).waitFor();
+  await say(page, "who are you");
+  await page.locator(".message.assistant").last().waitFor();
+  // A session that is there goes on with another one, which the list of sessions says as well.
+  await name.focus();
+  await page.keyboard.press("Enter");
+  await sheet.getByRole("menuitemradio", { name: /^researcher/, checked: true }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-checked") === "true");
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Agent: general" }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.classList.contains("agent-name"));
+  await page.setViewportSize({ width: 390, height: 844 });
+  await name.click();
+  await sheet.getByRole("menuitemradio", { name: /^general/, checked: true }).waitFor();
+  const box = await sheet.boundingBox();
+  assert.deepEqual([box.x, Math.round(box.width), Math.round(box.y + box.height)], [0, 390, 844]);
+  await picture(page, "agents-sheet");
+  await axe(page, "agents sheet");
+  await page.keyboard.press("Escape");
+  await sheet.waitFor({ state: "hidden" });
+  await close();
+});
