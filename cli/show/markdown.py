@@ -22,7 +22,7 @@ from ...runtime.events import (
     Stored,
     TurnEnded,
 )
-from ...runtime.history import Refusal, Text, Thinking
+from ...runtime.history import Attachment, Refusal, Text, Thinking
 from ...runtime.store.rows import SessionRow
 from ..record_names import waiting_words
 from ..terminal.escaping import safe_json, safe_line, safe_text
@@ -161,21 +161,27 @@ class Markdown:
         result = finished or deferred
         if result is not None:
             pieces.append(_fenced(result.result))
+        if finished is not None:
+            pieces.append(_files(finished.attachments))
         return "".join(pieces)
 
 
 def _input(said: InputAccepted) -> str:
-    files = "".join(
-        f"\n*attached: {safe_line(file.name) or 'without a name'} "
-        f"({safe_line(file.media_type)}, {counted(len(file.data), 'byte')})*\n"
-        for file in said.attachments
-    )
     head = "You"
     if said.source is InputSource.DEFERRED:
         head = f"Late result of call {safe_line(said.call_id)}"
     elif said.source is InputSource.DELEGATE:
         head = f"Answer of {safe_line(said.child_id)}"
-    return f"\n## {head}\n\n{safe_text(said.text).rstrip()}\n{files}"
+    return f"\n## {head}\n\n{safe_text(said.text).rstrip()}\n{_files(said.attachments)}"
+
+
+def _files(attachments: Sequence[Attachment]) -> str:
+    """Return which files came with an input or a result."""
+    return "".join(
+        f"\n*attached: {safe_line(file.name) or 'without a name'} "
+        f"({safe_line(file.media_type)}, {counted(len(file.data), 'byte')})*\n"
+        for file in attachments
+    )
 
 
 def _message(message: MessageCompleted) -> str:
@@ -196,7 +202,8 @@ def _message(message: MessageCompleted) -> str:
 def _finished(call: CallFinished) -> str:
     """Return a call that ran turns after it was asked for."""
     head = f"\n### {safe_line(call.name)}: {call.status}, {seconds(call.duration_ms)}, late\n"
-    return head + _fenced(call.arguments or "{}") + _fenced(call.result)
+    given, came = _fenced(call.arguments or "{}"), _fenced(call.result)
+    return head + given + came + _files(call.attachments)
 
 
 def _fenced(content: str) -> str:

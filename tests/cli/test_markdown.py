@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from callboard.runtime.events import (
     Stored,
     TurnEnded,
 )
-from callboard.runtime.history import Text, Thinking
+from callboard.runtime.history import Attachment, Text, Thinking
 from callboard.runtime.store.rows import SessionRow
 
 ROW = SessionRow(
@@ -59,6 +60,26 @@ def finished(call_id: str, name: str, result: str = "{}") -> CallFinished:
     return CallFinished(
         turn_id="t", call_id=call_id, name=name, status=CallStatus.SUCCESS, result=result
     )
+
+
+def test_files_that_came_with_a_result_are_named() -> None:
+    made = msgspec.structs.replace(
+        finished("a", "draw"),
+        attachments=(
+            Attachment("image/png", b"12345", "plan\x1b.png"),
+            Attachment("image/png", b"1"),
+        ),
+    )
+    text = rendered(proposed("a", "draw"), made)
+    assert "*attached: plan\\x1b.png (image/png, 5 bytes)*" in text
+    assert "*attached: without a name (image/png, 1 byte)*" in text
+    late = rendered(
+        proposed("a", "draw"),
+        CallDeferred(turn_id="t", call_id="a", name="draw", approval_id="x", result="{}"),
+        TurnEnded(turn_id="t", outcome="answered"),
+        made,
+    )
+    assert "*attached: plan" in late
 
 
 def test_a_conversation() -> None:

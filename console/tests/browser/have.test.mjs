@@ -61,6 +61,7 @@ test("a schedule is made, fired, paused, changed and deleted", async () => {
   await page.locator(".field .problem").waitFor();
   await looks(page, "schedule-form", true);
   await page.getByLabel("By the calendar").last().fill("0 9 * * 1-5");
+  await page.getByText("Monday to Friday at 09:00").waitFor();
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("It has not fired yet.").waitFor();
   assert.equal(await page.locator("section", { hasText: "Next" }).locator("ol > li").count(), 3);

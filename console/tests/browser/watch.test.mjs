@@ -65,6 +65,8 @@ test("usage is summed by day, model, agent and session, and is taken along as CS
   await page.getByRole("cell", { name: "researcher" }).waitFor();
   await page.getByLabel("Session", { exact: true }).check();
   await page.getByRole("link", { name: "Question 1 of that day" }).first().waitFor();
+  // Also those are named that the list at the left has not.
+  await page.getByRole("link", { name: /^session_/ }).first().waitFor({ state: "detached" });
   await page.getByLabel("7 days").check();
   await page.getByLabel("Cost", { exact: true }).check();
   await page.getByLabel("Day", { exact: true }).check();

@@ -14,8 +14,8 @@ import * as app from "../../store/app";
 import { isRefused, useResource } from "../../store/lists";
 import { textOf } from "../../store/problem";
 import { hrefOf } from "../../store/route";
-import { words } from "../../store/settings";
 import { its } from "../../words/screens/logs";
+import { useTitles } from "../usage/titles";
 import "../../look/screens/lists.css";
 import "../../look/screens/logs.css";
 
@@ -80,8 +80,7 @@ function Now({ status, age }: { status: Status; age: number }) {
             columns={[
               { name: text.actorColumns.name, value: (each) => each.name },
               { name: text.actorColumns.state, value: (each) => String(each.is_running), draw: (each) => <Mark kind={each.is_running ? "good" : "bad"}>{each.is_running ? text.runs : text.gaveUp}</Mark> },
-              { name: text.actorColumns.waiting, value: (each) => each.waiting, isNumber: true },
-              { name: text.actorColumns.capacity, value: (each) => each.capacity, isNumber: true },
+              { name: text.actorColumns.waiting, value: (each) => `${each.waiting} / ${each.capacity}`, isNumber: true },
               { name: text.actorColumns.restarts, value: (each) => each.restarts, isNumber: true },
             ]}
           />
@@ -117,7 +116,7 @@ function AtWork({ status, age }: { status: Status; age: number }) {
     ...calls.map((each) => ({ id: each.call_id, what: text.call(each.tool), sessionId: each.session_id, href: hrefOf("turn", each.session_id, each.turn_id), seconds: each.seconds })),
     ...background.map((each) => ({ id: `${each.session_id}/${each.process_id}`, what: text.program(each.command), sessionId: each.session_id, href: hrefOf("chat", each.session_id), seconds: each.seconds })),
   ];
-  const titles = new Map(app.sessions.value.map((each) => [each.session_id, each.title]));
+  const titleOf = useTitles(rows.map((each) => each.sessionId));
   return (
     <Section title={text.work} isBare={rows.length > 0}>
       {rows.length === 0 ? (
@@ -130,7 +129,7 @@ function AtWork({ status, age }: { status: Status; age: number }) {
           idOf={(each) => each.id}
           columns={[
             { name: text.columns.what, value: (each) => each.what, draw: (each) => <a href={each.href}>{shown(each.what)}</a> },
-            { name: text.columns.session, value: (each) => titles.get(each.sessionId) || words.value.untitled },
+            { name: text.columns.session, value: (each) => titleOf(each.sessionId) },
             { name: text.columns.seconds, value: (each) => each.seconds, draw: (each) => duration((each.seconds + age) * 1000), isNumber: true },
           ]}
         />

@@ -11,8 +11,9 @@ import type { Firing, ScheduleRow } from "../../protocol";
 import * as app from "../../store/app";
 import { useResource } from "../../store/lists";
 import { hrefOf } from "../../store/route";
-import { words } from "../../store/settings";
+import { language, words } from "../../store/settings";
 import { its } from "../../words/screens/schedules";
+import { saidOf } from "./cron";
 import { draftOf, FIELDS, writtenOf, type When } from "./draft";
 import "../../look/screens/lists.css";
 
@@ -78,8 +79,11 @@ const isUnderWay = (firing: Firing | null | undefined) => firing?.state === "run
 function whenOf(row: ScheduleRow): string {
   const text = its.value;
   if (row.every) return text.every(row.every);
-  return `${row.at ? text.once(row.at) : (row.cron ?? "")} ${row.zone ?? ""}`;
+  const said = sayCron(row.cron ?? "");
+  return `${row.at ? text.once(row.at) : said === "" ? row.cron : `${said} (${row.cron})`} ${row.zone ?? ""}`;
 }
+
+const sayCron = (cron: string): string => saidOf(cron, language.value === "zh" ? "zh-CN" : "en-GB", its.value.said);
 
 function nextOf(row: ScheduleRow): string {
   const next = row.next_at_ms?.[0];
@@ -247,7 +251,7 @@ function Form({ row }: { row: ScheduleRow | null }) {
         {(attributes) => <textarea {...attributes} rows={4} value={value.prompt} onInput={(event) => set({ prompt: event.currentTarget.value })} />}
       </Field>
       <Choose<When> label={text.when} value={value.kind} options={Object.entries(text.kinds) as [When, string][]} choose={(kind) => set({ kind, when: kind === value.kind ? value.when : "" })} />
-      {line("when", text.kinds[value.kind], text.hints[value.kind], wrong[value.kind], true)}
+      {line("when", text.kinds[value.kind], (value.kind === "cron" && sayCron(value.when)) || text.hints[value.kind], wrong[value.kind], true)}
       {value.kind !== "every" && line("zone", text.zone, undefined, wrong["zone"])}
       <Field label={text.agent} problem={wrong["agent"]}>
         {(attributes) => (

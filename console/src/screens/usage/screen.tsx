@@ -6,12 +6,12 @@ import { Empty, Loaded, Page, PageHead, Section } from "../../parts/page";
 import { Table } from "../../parts/table";
 import { shown } from "../../parts/text";
 import { Tiles, type Tile } from "../../parts/tiles";
-import { link, sessions } from "../../store/app";
+import { link } from "../../store/app";
 import { useResource } from "../../store/lists";
 import { hrefOf } from "../../store/route";
-import { words } from "../../store/settings";
 import { its } from "../../words/screens/usage";
 import { ceiling, daysOf, weight, type Day, type Sum } from "./days";
+import { useTitles } from "./titles";
 import "../../look/screens/lists.css";
 import "../../look/screens/usage.css";
 
@@ -167,8 +167,8 @@ function Groups({ sums, group, measure, total }: { sums: readonly Sum[]; group: 
   const all = weight(total, measure);
   const sorted = group === "day" ? [...sums].sort((one, other) => (one.name < other.name ? 1 : -1)) : [...sums].sort((one, other) => weight(other, measure) - weight(one, measure));
   const rows = sorted.slice(0, SHOWN);
-  const titles = new Map(sessions.value.map((each) => [each.session_id, each.title]));
-  const nameOf = (sum: Sum) => (group !== "session" ? sum.name || text.unknown : (titles.get(sum.name) ?? sum.name) || words.value.untitled);
+  const titleOf = useTitles(group === "session" ? rows.map((sum) => sum.name) : []);
+  const nameOf = (sum: Sum) => (group === "session" ? titleOf(sum.name) : sum.name || text.unknown);
   return (
     <>
       {sorted.length > SHOWN && <p class="under">{text.latest(SHOWN)}</p>}
