@@ -238,6 +238,7 @@ def try_server(name: ServerName, /, *, config: Config = None, data: Data = None)
     offer = place.look(name)
     its = safe_line(f"{offer.info.name} {offer.info.version}".strip())
     print(f"{name} answers: {its}, revision {offer.info.protocol}.")
+    _say_old(server)
     changes = changes_of(server, offer)
     print(f"{counted(len(changes.same), 'tool')} as accepted.")
     if changes.is_any:
@@ -378,6 +379,14 @@ def _add(place: ServerPlace, server: McpSettings, *, is_yes: bool) -> int:
     return code
 
 
+def _say_old(server: McpSettings) -> None:
+    if server.type == "sse":
+        complain(
+            f"{server.name} speaks SSE, as in the revision 2024-11-05, which the protocol has given up: ask who runs it "
+            "for its address of streamable HTTP."
+        )
+
+
 def _take(place: ServerPlace, found: Imported, *, is_yes: bool) -> int:
     """Add a server of another program's file."""
     name = found.server.name
@@ -404,6 +413,7 @@ def _review(place: ServerPlace, server: McpSettings, *, is_yes: bool, is_new: bo
     except ToolError:
         _say_relative(server)
         raise
+    _say_old(server)
     changes = changes_of(server, offer)
     show_changes(server, changes)
     if is_new or offer.offers != server.offers:

@@ -102,6 +102,20 @@ def test_a_server_over_http_is_added_and_reviewed(
         assert CANARY not in said.out + said.err
 
 
+def test_a_server_of_the_first_revision_is_used_and_said_to_be_one(home: Path, capsys: Any) -> None:
+    given_up = "the protocol has given up"
+    with serving() as its:
+        toml = home / "config/callboard.toml"
+        toml.write_text(f'{toml.read_text()}[network]\nallow = ["{its.endpoint}"]\n')
+        assert execute(["mcp", "add", "web", its.url, "--yes"]) == 0
+        assert given_up not in capsys.readouterr().err
+        its.fault = "sse"
+        assert execute(["mcp", "add", "old", its.url, "--type", "sse", "--yes"]) == 0
+        assert given_up in capsys.readouterr().err
+        assert execute(["mcp", "test", "old"]) == 0
+        assert given_up in capsys.readouterr().err
+
+
 @pytest.fixture
 def issuer(home: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[McpWebServer, Issuer]]:
     """A server that wants a login, and its issuer; the browser of this machine goes where it is sent."""
