@@ -461,7 +461,9 @@ class CallBatch:
                 else:
                     from .effect_gate import run_behind  # here: most runtimes are alone
 
-                    outcome = await run_behind(gate, ready, lambda: execute(ready, limits, running))
+                    outcome = await run_behind(
+                        gate, ready, lambda: execute(ready, limits, running), place.workspace
+                    )
             except BaseException:  # only cancellation comes out of it, alone or in a group
                 if self._request.since is not None:
                     self._request.since[ready.call.call_id] = BrokenOff(running.since, told(ready))

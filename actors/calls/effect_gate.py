@@ -25,12 +25,25 @@ CUT_OFF = (
 
 
 async def run_behind(
-    gate: LeaseGate, ready: ReadyCall, execute: Callable[[], Awaitable[CallOutcome]]
+    gate: LeaseGate,
+    ready: ReadyCall,
+    execute: Callable[[], Awaitable[CallOutcome]],
+    workspace: str = "",
 ) -> CallOutcome:
-    """Run a call, unless it acts and the gate is closed; when that closes, the call is cut off."""
+    """Run a call, unless it acts and the gate is closed; when that closes, the call is cut off.
+
+    It waits for calls of other nodes that write the same files of its workspace.
+    """
+    holding = gate.holding if gate.holding is not None and ready.resources else None
+
+    async def execute_holding() -> CallOutcome:
+        assert holding is not None
+        async with holding(workspace, ready.resources):
+            return await execute()
+
     if ready.effect is not Effect.READ and not gate.is_open():
         return failed(ToolFailure(ErrorType.INTERRUPTED, NOT_BEGUN))
     try:
-        return await gate.run(execute)
+        return await gate.run(execute if holding is None else execute_holding)
     except StoreUnavailable:
         return failed(ToolFailure(ErrorType.INTERRUPTED, CUT_OFF))

@@ -43,6 +43,7 @@ from ...runtime.errors import (
 from ...runtime.redaction import Secret, redacting_logger, redactor
 from ...runtime.store.interface import Store
 from ...runtime.wire.daemon import ClusterNodeRow, ClusterState
+from .shared_locks import SharedLocks
 
 logger = redacting_logger(__name__)
 
@@ -89,6 +90,7 @@ class ClusterNode:
 
     Attributes:
         roots: The named roots of the node.
+        locks: What its calls hold in shared roots.
         take_over: Recovers sessions that this node has claimed, as after a crash, and notes them by `own`.
         tokens_changed: Set when another node may have changed the tokens; who acts on it puts a new one there.
         members_changed: Set when nodes have come, gone or changed; who acts on it puts a new one there.
@@ -132,13 +134,14 @@ class ClusterNode:
         self._claiming = trio.Lock()
         self._unrecovered: list[str] = []  # by a failure, which is tried again
         self._tickets = Tickets()
+        self.locks = SharedLocks(self._registry, self.roots, lambda: self.life, self._look)
         self._beating = trio.CapacityLimiter(1)
         self.node_id = joining.node_id
         self.take_over: Callable[[Sequence[str]], Awaitable[None]] = _nobody
         self.tokens_changed = trio.Event()
         self.members_changed = trio.Event()
         self.reload_grants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        self.placed: Callable[[str, str], None] = _ignore
+        self.placed: Callable[[str, str], None] = lambda session_id, folder: None
         self.lost: Callable[[], None] = _nothing
         self.away_since: float | None = None
         self.away_changed = trio.Event()
@@ -406,6 +409,7 @@ class ClusterNode:
             nursery.start_soon(self._follow_record, name="follow the record")
             if self.roots.names:
                 nursery.start_soon(self._adopt, name="adopt sessions")
+                nursery.start_soon(self.locks.serve, name="give paths back")
             task_status.started()
             await self._renew()
 
@@ -565,6 +569,9 @@ class ClusterNode:
         await self.take_over([name for name in taken if name not in self._owned])
         self._unrecovered = []
 
+    async def _look(self, work: Callable[[], bool]) -> bool:
+        return await self._in_thread(work, self._one)
+
     async def _in_thread(
         self, work: Callable[[], _Result], limiter: trio.CapacityLimiter
     ) -> _Result:
@@ -588,8 +595,4 @@ async def _nobody(_: Sequence[str]) -> None:
 
 
 def _nothing() -> None:
-    pass
-
-
-def _ignore(session_id: str, folder: str) -> None:
     pass

@@ -32,6 +32,7 @@ from ...runtime.definitions import CallStatus, Resource
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import ChangesUndone, DurableEvent, FilesMarked
 from ...runtime.identity import new_id
+from ...runtime.kernel.lease_gate import Holding
 from ...runtime.kernel.locks import WorkspaceLocks
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents, JournalMessage
@@ -59,6 +60,7 @@ class Undoing:
         versions: What files were before.
         forbidden: Folders that no workspace may contain.
         locks: Locks of the workspaces, shared with calls.
+        holding: Holds paths against other nodes; see `LeaseGate`.
         marked_files: The files that tainted sessions wrote.
         running: Describes the programs that a session runs in the background.
     """
@@ -71,6 +73,7 @@ class Undoing:
         forbidden: Sequence[Path],
         *,
         locks: WorkspaceLocks,
+        holding: Holding | None = None,
         marked_files: MarkedFiles,
         running: Callable[[str], tuple[str, ...]] = lambda session_id: (),
     ) -> None:
@@ -79,6 +82,7 @@ class Undoing:
         self._versions = versions
         self._forbidden = tuple(forbidden)
         self._locks = locks
+        self._holding = holding
         self._marked_files = marked_files
         self._running = running
 
@@ -208,7 +212,11 @@ class Undoing:
         claim = locks.enqueue((Resource(""),))
         try:
             await locks.wait(claim)
-            yield
+            if self._holding is None:
+                yield
+            else:
+                async with self._holding(workspace, claim.resources):
+                    yield
         finally:
             locks.release(claim)
 

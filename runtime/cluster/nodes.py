@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -96,3 +97,29 @@ class Owner(msgspec.Struct, frozen=True):
     left_ms: int = 0
     is_leaving: bool = False
     is_gone: bool = False
+
+
+class HeldPaths(msgspec.Struct, frozen=True, array_like=True):
+    """The paths in a workspace of a shared root that a running call of a node writes."""
+
+    node_id: str
+    term: int
+    holder: str
+    paths: tuple[str, ...]
+
+    @property
+    def life(self) -> Term:
+        """Whose call it is."""
+        return Term(self.node_id, self.term)
+
+    def meets(self, paths: Sequence[str]) -> bool:
+        """Whether one of these is a path that is held, or lies above or below one; an empty path is the workspace."""
+        return any(
+            a == b or not a or not b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
+            for a in self.paths
+            for b in paths
+        )
+
+
+HELD: msgspec.json.Decoder[list[HeldPaths]] = msgspec.json.Decoder(list[HeldPaths])
+"""Reads what is held in a workspace, as the database has it."""

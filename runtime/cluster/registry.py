@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import starmap
 from typing import Any, Protocol
 
 import msgspec
 
 from ..errors import ConflictError
 from .lease import LEASE_SECONDS, RENEW_SECONDS
-from .nodes import Joining, Node, Owner, Renewal, Term
+from .nodes import HELD, HeldPaths, Joining, Node, Owner, Renewal, Term
 from .placement import slot_of
 from .roots import EVERYBODYS, root_of_place
 
@@ -418,6 +419,51 @@ class Registry:
                 f"update owners set term = 0 where {listed} and node_id = ? and term = ?", values
             )
             self._tell_change(life.node_id)
+
+    # ── paths in shared roots ────────────────────────────────────────────────────────────────────
+
+    def take_paths(self, life: Term, place: str, holder: str, paths: Sequence[str]) -> bool:
+        """Hold paths of a workspace for one call; return whether nobody of another life holds one that overlaps.
+
+        What a life holds that is over counts for nothing.
+        """
+        with self._database.transaction():
+            if not self.holds(life):
+                return False
+            held = self._held(place)
+            own = [each for each in held if each.holder == holder]
+            if any(each.life != life and each.meets(paths) for each in held):
+                return False
+            if not own:
+                self._keep_held(place, [*held, HeldPaths(*life, holder, tuple(paths))])
+        return True
+
+    def give_paths_back(self, life: Term, place: str, holder: str) -> bool:
+        """Hold the paths of a call no more; `True`, also where none were held."""
+        with self._database.transaction():
+            held = self._held(place)
+            self._keep_held(place, [each for each in held if each.holder != holder])
+        return True
+
+    def _held(self, place: str) -> list[HeldPaths]:
+        """Return what is held in a place, and lock that until the transaction ends."""
+        key = f"held {place}"
+        self._rows("insert into meta values (?, '[]') on conflict do nothing", (key,))
+        sql = "update meta set value = value where key = ? returning value"
+        ((text,),) = self._rows(sql, (key,))
+        held = HELD.decode(text)
+        if not held:
+            return held
+        up = set(starmap(Term, self._rows(f"select node_id, term from nodes where {UP}")))
+        return [each for each in held if each.life in up]
+
+    def _keep_held(self, place: str, held: Sequence[HeldPaths]) -> None:
+        key = f"held {place}"
+        if held:
+            text = msgspec.json.encode(held).decode()
+            self._rows("update meta set value = ? where key = ?", (text, key))
+        else:
+            self._rows("delete from meta where key = ?", (key,))
 
     # ── tokens ───────────────────────────────────────────────────────────────────────────────────
 

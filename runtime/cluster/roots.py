@@ -131,6 +131,12 @@ class NamedRoots:
             return place
         return os.path.join(root.path, below) if below else root.path
 
+    def shared_place(self, folder: str) -> str:
+        """Return the place of a folder in a shared root; empty for any other folder."""
+        place = self.place_of(folder)
+        root = self._roots.get(root_of_place(place))
+        return place if root is not None and root.is_shared else ""
+
     def checked_folder(self, place: str) -> str:
         """Return the folder of a place on this node; blocks on the disk.
 

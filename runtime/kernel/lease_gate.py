@@ -7,11 +7,13 @@ runs at the end is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 import trio
 
+from ..definitions import Resource
 from ..errors import StoreUnavailable
 
 LOOK_SECONDS = 0.1
@@ -19,16 +21,23 @@ LOOK_SECONDS = 0.1
 
 _Result = TypeVar("_Result")
 
+Holding = Callable[[str, Sequence[Resource]], AbstractAsyncContextManager[None]]
+"""Given a workspace and paths, returns a block in which no other node writes them."""
+
 
 class LeaseGate:
     """Lets work begin while it is open, and ends it when it closes.
 
     Args:
         is_open: Whether work may begin now.
+
+    Attributes:
+        holding: Holds paths of a workspace against other nodes; `None` where none shares a folder with this one.
     """
 
     def __init__(self, is_open: Callable[[], bool]) -> None:
         self.is_open = is_open
+        self.holding: Holding | None = None
         self._running: set[trio.CancelScope] = set()
 
     async def wait_open(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ import trio
 
 from callboard.actors.calls.effect_gate import CUT_OFF, NOT_BEGUN, run_behind
 from callboard.actors.calls.outcome import CallOutcome
-from callboard.runtime.definitions import CallStatus, Effect
+from callboard.runtime.definitions import CallStatus, Effect, Resource
 from callboard.runtime.kernel.lease_gate import LeaseGate
 
 DONE = CallOutcome(status=CallStatus.SUCCESS, content="done")
@@ -66,3 +68,29 @@ async def test_a_cancelled_call_is_cancelled_and_not_cut_off() -> None:
         await run_behind(gate, call_of(Effect.ONCE), trio.sleep_forever)
         raise AssertionError("it went on")
     assert scope.cancelled_caught
+
+
+async def test_a_call_holds_what_it_writes_against_other_nodes_while_it_runs() -> None:
+    held: list[object] = []
+
+    @asynccontextmanager
+    async def holding(workspace: str, resources: Sequence[Resource]) -> AsyncGenerator[None]:
+        held.append((workspace, resources))
+        try:
+            yield
+        finally:
+            held.append("given back")
+
+    async def call() -> CallOutcome:
+        held.append("runs")
+        return await done()
+
+    gate, resources = LeaseGate(lambda: True), (Resource("a.txt"),)
+    gate.holding = holding
+    ready: Any = SimpleNamespace(effect=Effect.IDEMPOTENT, resources=resources)
+    assert await run_behind(gate, ready, call, "/work") is DONE
+    assert held == [("/work", resources), "runs", "given back"]
+    held.clear()
+    ready.resources = ()
+    assert await run_behind(gate, ready, call, "/work") is DONE
+    assert held == ["runs"]

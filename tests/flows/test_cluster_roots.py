@@ -295,3 +295,48 @@ async def test_a_session_whose_folder_leads_out_of_the_root_elsewhere_does_not_r
             (at_b / "tea").unlink()
             (at_b / "tea").mkdir()
             assert await (await b.runtime.get_session(session.session_id)).run("Who?") == "By b."
+
+
+async def test_calls_on_two_nodes_that_write_one_file_of_a_shared_root_take_turns(
+    url: str, tmp_path: Path
+) -> None:
+    folder = made(tmp_path / "projects" / "tea")
+    roots, running, most = sharing(folder.parent), [0], [0]
+    both = trio.Event()
+
+    def keys(arguments: Any) -> list[callboard.Resource]:
+        return [callboard.Resource("count.txt", write=arguments.writes)]
+
+    @callboard.tool(effect="once", resources=keys)
+    async def touch(writes: bool) -> str:
+        """Says how many run at once."""
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        if running[0] == 2:
+            both.set()
+        if not writes:
+            await both.wait()
+        await trio.sleep(0.1)
+        running[0] -= 1
+        return "touched"
+
+    def steps() -> list[Any]:
+        words = [{"writes": True}, {"writes": False}]
+        return [step for word in words for step in (reply(calls=[("touch", word)]), reply("Done."))]
+
+    options: Any = {"roots": roots, "tools": [touch]}
+    async with (
+        open_served(url, "a", tmp_path, steps=steps(), **options) as a,
+        open_served(url, "b", tmp_path, steps=steps(), **options) as b,
+    ):
+        sessions = [await each.runtime.create_session(workspace=folder) for each in (a, b)]
+        with trio.fail_after(WAIT_SECONDS):
+            async with trio.open_nursery() as nursery:
+                for session in sessions:
+                    nursery.start_soon(session.run, "Write.")
+            assert most == [1]
+            async with trio.open_nursery() as nursery:  # the same two, reading, run side by side
+                for session in sessions:
+                    nursery.start_soon(session.run, "Read.")
+            assert most == [2]
+        assert rows(url, "select key from meta where key like 'held %'") == []

@@ -434,3 +434,40 @@ def test_an_older_release_reads_the_roots_of_a_node(cluster: Cluster) -> None:
     cluster.node("a", roots=("projects", "docs"))
     ((text,),) = cluster.database.rows("select roots from nodes")
     assert tuple(msgspec.json.decode(text)) == ("projects", "docs")  # all that it does with it
+
+
+# ── paths in shared roots ────────────────────────────────────────────────────────────────────────
+
+
+def test_paths_are_held_against_other_nodes_and_given_back(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    registry, place = cluster.registry, "projects:tea"
+    assert registry.take_paths(a.life, place, "one", ["docs"])
+    assert registry.take_paths(a.life, place, "one", ["docs"])  # an answer was lost
+    assert registry.take_paths(
+        a.life, place, "two", ["docs/pot"]
+    )  # its own calls: it decides itself
+    for paths in (["docs"], ["docs/pot"], [""], ["other", "docs/a/b"]):
+        assert not registry.take_paths(b.life, place, "three", paths)
+    assert registry.take_paths(b.life, place, "three", ["docs2", "other"])
+    assert registry.take_paths(b.life, "projects:cup", "four", ["docs"])
+    for holder in ("one", "two", "two"):
+        assert registry.give_paths_back(a.life, place, holder)
+    assert registry.take_paths(b.life, place, "five", ["docs/pot"])
+    for place, holder in (("projects:tea", "three"), ("projects:tea", "five")):
+        registry.give_paths_back(b.life, place, holder)
+    registry.give_paths_back(b.life, "projects:cup", "four")
+    assert cluster.database.rows("select * from meta where key like 'held %'") == []
+
+
+def test_what_a_dead_node_held_counts_for_nothing_once_it_is_fenced(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    zombie, place = a.life, "projects:tea"
+    assert cluster.registry.take_paths(zombie, place, "one", ["docs"])
+    cluster.wait(1, b)
+    assert not cluster.registry.take_paths(b.life, place, "two", ["docs"])
+    cluster.wait(2, b)
+    assert cluster.registry.take_paths(b.life, place, "two", ["docs"])
+    assert not cluster.registry.take_paths(zombie, place, "three", ["else"])
+    a.membership.join()
+    assert not cluster.registry.take_paths(a.life, place, "four", ["docs"])

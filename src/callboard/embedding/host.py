@@ -235,6 +235,7 @@ class Host:
             plan.forbidden,
             locks=self.locks,
             marked_files=self.marked_files,
+            holding=plan.node.locks.holding if plan.node and plan.node.own_folders else None,
             running=plan.sandbox.background.describe_running
             if plan.sandbox
             else lambda session_id: (),
@@ -424,6 +425,8 @@ class Host:
 
         gate = LeaseGate(self.plan.node.may_begin)
         self.plan.node.lost = gate.cut_off
+        if self.plan.node.own_folders:
+            gate.holding = self.plan.node.locks.holding
         return gate
 
     def _handles(self, memories: JournaledMemories | IndexedMemories) -> OpenHandles:
