@@ -4,7 +4,8 @@ import type { CallView } from "../fold/view";
 import { Icon } from "../parts/icon";
 import { seconds, shown, summary } from "../parts/text";
 import { words } from "../store/settings";
-import { approvals, may, open, stopCall, version } from "../store/app";
+import { approvals, link, may, open, stopCall, version } from "../store/app";
+import { useResource } from "../store/lists";
 import { changes, isUndoing, undo, type ChangedCall } from "../store/turns";
 import { Arguments, Long } from "./arguments";
 import { Ask } from "./ask";
@@ -63,6 +64,7 @@ function CallCard({ call }: { call: CallView }) {
         </summary>
         {isOpen && (
           <>
+            <Tier tool={row.tool} />
             <h4>{its.arguments}</h4>
             <Arguments json={row.input} />
             {(progress !== "" || output !== "") && (
@@ -91,6 +93,13 @@ function CallCard({ call }: { call: CallView }) {
       {question !== undefined && <Ask row={question} isHere />}
     </div>
   );
+}
+
+/** How far calls of a tool reach; nothing of one that is not there any more. */
+function Tier({ tool }: { tool: string }) {
+  const all = useResource(() => link.request("tool/list", {}), ["tools"]);
+  const tier = all.value?.tools.find((each) => each.name === tool)?.tier;
+  return tier === undefined ? null : <p class="under">{words.value.tiers[tier] ?? tier}</p>;
 }
 
 /** The files that a call changed, and the way back. */

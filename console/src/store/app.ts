@@ -15,6 +15,9 @@ const LIST = 100;
 /** Changes of a list that come together are read once. */
 const SETTLE_MS = 150;
 
+/** Before a list is followed again that the daemon has lost: its database may be away. */
+const LOST_MS = 1500;
+
 export { route };
 
 export const link = new Link({
@@ -108,6 +111,12 @@ function settled(read: () => Promise<void>): () => void {
 /** Read them again when the daemon says that they have changed. */
 export function followLists(): void {
   link.listen((name, params) => {
+    if (name === "topic/lost") {
+      // What the list missed meanwhile is read with it; the daemon has said why in its log.
+      const { topic } = params as Notifications["topic/lost"];
+      const changed = topic === "sessions" ? sessionsChanged : approvalsChanged;
+      setTimeout(() => link.state.peek().kind === "open" && link.request("topic/subscribe", { topic }).then(changed, say), LOST_MS);
+    }
     if (name !== "topic/update") return;
     const { topic, update } = params as Notifications["topic/update"];
     if (topic === "sessions") {

@@ -399,6 +399,8 @@ test("an answer that is remembered asks no more, until it is taken back; and one
   await ask.getByLabel("Remember for").selectOption("session");
   await ask.getByRole("button", { name: "Allow and remember" }).click();
   await page.getByText("Done. It says").waitFor();
+  await page.locator(".call summary").click();
+  await page.locator(".call").getByText("reaches beyond the workspace").waitFor(); // its tier
   await page.goto(`${new URL(page.url()).origin}/#/approvals`);
   const grants = page.getByRole("list", { name: "Answers that are remembered" });
   await grants.getByText("run_line").waitFor();

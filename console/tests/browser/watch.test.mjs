@@ -67,6 +67,9 @@ test("usage is summed by day, model, agent and session, and is taken along as CS
   await page.getByRole("link", { name: "Question 1 of that day" }).first().waitFor();
   // Also those are named that the list at the left has not.
   await page.getByRole("link", { name: /^session_/ }).first().waitFor({ state: "detached" });
+  await page.locator("summary", { hasText: "Prices, in US dollars" }).click();
+  await page.getByRole("row", { name: /rehearsed\/steady-1.*15/ }).last().waitFor();
+  await page.locator("summary", { hasText: "Prices, in US dollars" }).click();
   await page.getByLabel("7 days").check();
   await page.getByLabel("Cost", { exact: true }).check();
   await page.getByLabel("Day", { exact: true }).check();

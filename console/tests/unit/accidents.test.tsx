@@ -244,3 +244,21 @@ it("sends a file in parts that are the file, none of which ends within a charact
   expect(parts.every((each) => !/[\ud800-\udbff]$/.test(each.text) && each.text.length <= 128 * 1024)).toBe(true);
   expect(partsOf("")).toEqual([{ text: "", end: 0 }]);
 });
+
+describe("a list that is followed", () => {
+  it("is followed again and read when the daemon has lost it on the way", async () => {
+    await opened();
+    app.followLists();
+    const lost = { topic: "sessions", error: { code: -32000, message: "the store is away" } };
+    FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", method: "topic/lost", params: lost }) });
+    await settle();
+    expect(sentAs("topic/subscribe")).toHaveLength(0);
+    await vi.advanceTimersByTimeAsync(1500);
+    const before = sentAs("session/list").length;
+    const [again] = sentAs("topic/subscribe");
+    expect(again?.params).toEqual({ topic: "sessions" });
+    FakeSocket.last.answer(again!, { seq: 9 });
+    await vi.advanceTimersByTimeAsync(500);
+    expect(sentAs("session/list").length).toBeGreaterThan(before);
+  });
+});

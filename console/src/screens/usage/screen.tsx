@@ -6,7 +6,7 @@ import { Empty, Loaded, Page, PageHead, Section } from "../../parts/page";
 import { Table } from "../../parts/table";
 import { shown } from "../../parts/text";
 import { Tiles, type Tile } from "../../parts/tiles";
-import { link } from "../../store/app";
+import { link, may } from "../../store/app";
 import { useResource } from "../../store/lists";
 import { hrefOf } from "../../store/route";
 import { its } from "../../words/screens/usage";
@@ -69,10 +69,36 @@ export default function Usage() {
             <Section title={text.by} isBare actions={<Choose<Group> label={text.by} value={group} options={Object.entries(text.groups) as [Group, string][]} choose={setGroup} />}>
               <Groups sums={sums} group={of} measure={measure} total={total} />
             </Section>
+            {may("price/list") && <Prices />}
           </>
         )}
       </Loaded>
     </Page>
+  );
+}
+
+/** What cost is counted by. */
+function Prices() {
+  const text = its.value;
+  const [isOpen, setOpen] = useState(false);
+  const all = useResource(() => (isOpen ? link.request("price/list", {}) : Promise.resolve(null)), ["prices"], [isOpen]);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{text.prices}</summary>
+      {all.value !== null && (
+        <Table
+          caption={text.prices}
+          rows={all.value.prices}
+          idOf={(each) => each.model}
+          columns={[
+            { name: text.groups.model, value: (each) => each.model },
+            { name: text.input, value: (each) => each.price.input, isNumber: true },
+            { name: text.cachedInput, value: (each) => each.price.cached_input ?? null, isNumber: true },
+            { name: text.output, value: (each) => each.price.output, isNumber: true },
+          ]}
+        />
+      )}
+    </details>
   );
 }
 

@@ -23,6 +23,8 @@ export const its = inBoth(
     columns: { share: "Share", cachedShare: "Cache", reasoning: "Reasoning", estimated: "Estimated" },
     latest: (count: number) => `The ${count} that took most; “Copy as CSV” has them.`,
     unknown: "unknown",
+    prices: "Prices, in US dollars for a million tokens",
+    cachedInput: "From the cache",
   },
   {
     lead: "由提供商计数的词元，以及按当前价格计算的费用。",
@@ -45,5 +47,7 @@ export const its = inBoth(
     columns: { share: "占比", cachedShare: "缓存", reasoning: "推理", estimated: "估算" },
     latest: (count: number) => `用量最多的 ${count} 项；可“复制为 CSV”。`,
     unknown: "未知",
+    prices: "价格（每百万词元，美元）",
+    cachedInput: "缓存读取",
   },
 );
