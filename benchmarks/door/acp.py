@@ -105,8 +105,7 @@ async def editing(model: Any) -> AsyncGenerator[tuple[Editor, str]]:
         plan = DaemonPlan(
             settings=ServerSettings(port=0, roots=(str(workspace),)),
             data=data,
-            open_runtime=partial(
-                callboard.open_runtime,
+            open_runtime=lambda _port: callboard.open_runtime(
                 model=model,
                 workspace=data / "workspaces",
                 data=data,

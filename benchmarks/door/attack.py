@@ -5,7 +5,8 @@
 The daemon is a process of its own, with its data on the disk; each attack is another one, and the well-behaved client
 is this one. It streams turns of the OpenAI route, whose model says a word every `PAUSE_SECONDS` with the time in it. What is
 measured is the delay of each word behind that, as the client reads it, with no attack (`peace`) and with each. Beside it
-stands for how much CPU at most the daemon's loop held up its other tasks, which does not depend on what else the machine does.
+stands how much CPU the daemon took at most, in all of its threads, while a task of its loop waited for its turn: what holds the loop or the
+interpreter's lock is in it, and what else the machine does is not. The exit code says whether that is within the bar.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ def serve(folder: str) -> None:
             await emit([Done(StopReason.END)])
 
     async def watch(held: mmap.mmap) -> None:
-        last = time.thread_time()
+        last = time.process_time()
         while True:
             await trio.sleep(0.001)
-            now = time.thread_time()
+            now = time.process_time()
             held[:] = struct.pack("d", max(now - last, *struct.unpack("d", held[:])))
             last = now
 
@@ -92,7 +93,7 @@ def serve(folder: str) -> None:
 
 
 def _held(folder: str) -> mmap.mmap:
-    """The seconds of CPU for which the loop held up its tasks at most, since they were set to 0."""
+    """The seconds of CPU that the daemon took at most between two turns of a task, since they were set to 0."""
     with (Path(folder) / "held").open("a+b") as file:
         file.truncate(8)
         return mmap.mmap(file.fileno(), 8)
@@ -141,6 +142,12 @@ def _chat(*messages: object, **fields: object) -> bytes:
 
 def _user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
+
+
+def imports(door: Door) -> Iterator[bytes]:
+    """The first whole body of each route, which has the daemon import what answers it: the SDK of MCP for a second."""
+    for target in ROUTES:
+        yield door.request(target, b"{}")
 
 
 def smuggling(door: Door) -> Iterator[bytes]:
@@ -214,8 +221,9 @@ def values(door: Door) -> Iterator[bytes]:
 
 
 def deep(door: Door) -> Iterator[bytes]:
-    """10,000 levels."""
+    """10,000 levels: each reader stops at some hundreds."""
     nested = b"[" * 10_000 + b"]" * 10_000 + b"}"
+    yield door.request(AG_UI, b'{"threadId":"t","runId":"r","messages":' + nested)
     yield door.request(CHAT, b'{"model":"general","messages":' + nested)
     yield door.request(RESPONSES, b'{"model":"general","input":' + nested)
     yield door.request(MCP, b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + nested)
@@ -262,7 +270,7 @@ def slow(door: Door) -> Iterator[bytes]:
 ATTACKS: dict[str, Callable[[Door], Iterator[bytes]]] = {
     each.__name__: each
     for each in (
-        smuggling, extensions, huge, whole, messages, front_end, calls, values, deep, mcp_values, pipelined, foreign, slow
+        imports, smuggling, extensions, huge, whole, messages, front_end, calls, values, deep, mcp_values, pipelined, foreign, slow
     )
 }  # fmt: skip
 
@@ -299,24 +307,27 @@ def delays(door: Door, seconds: float) -> list[float]:
     return found
 
 
-def line(name: str, found: list[float], held: mmap.mmap) -> None:
-    """Print what was found, and begin anew."""
+def line(name: str, found: list[float], held: mmap.mmap) -> float:
+    """Print what was found, and begin anew; return the milliseconds of CPU between two turns of the loop."""
     ordered = sorted(found)
+    used_ms: float = struct.unpack("d", held[:])[0] * 1000
     print(
         f"{name:12} {len(found):6} words  middle {statistics.median(found):6.1f} ms  "
         f"99 % {ordered[int(len(ordered) * 0.99)]:6.1f} ms  worst {ordered[-1]:6.1f} ms  "
-        f"loop {struct.unpack('d', held[:])[0] * 1000:6.1f} ms of CPU",
+        f"between turns {used_ms:6.1f} ms of CPU",
         flush=True,
     )
     held[:] = bytes(8)
+    return used_ms
 
 
 def main() -> None:
-    """Measure, and print a line for each attack; the exit code says whether the bar holds."""
+    """Measure, and print a line for each attack."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--only", nargs="*", default=[*ATTACKS], choices=ATTACKS)
     given = parser.parse_args()
+    late: list[str] = []
     over: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         daemon = _begin("serve", folder)
@@ -328,6 +339,11 @@ def main() -> None:
             delays(door, 1.0)
             held[:] = bytes(8)
             line("peace", delays(door, given.seconds), held)
+            if (
+                "imports" not in given.only
+            ):  # else it would be taken for the first attack with a whole body
+                for data in imports(door):
+                    door.send(data)
             for name in given.only:
                 attacker = _begin("attack", name, str(port), token)
                 try:
@@ -337,15 +353,16 @@ def main() -> None:
                 finally:
                     attacker.kill()
                     attacker.wait()
-                line(name, found, held)
-                if max(found) > BAR_MS:
-                    over.append(name)
+                used_ms = line(name, found, held)
+                late += [name] if max(found) > BAR_MS else []
+                over += [name] if used_ms > BAR_MS else []
                 delays(door, 1.0)  # what it left behind
                 held[:] = bytes(8)
         finally:
             daemon.kill()
             daemon.wait()
-    print(f"more than {BAR_MS:g} ms: {', '.join(over) or 'none'}")
+    print(f"later than {BAR_MS:g} ms by the clock: {', '.join(late) or 'none'}")
+    print(f"more than {BAR_MS:g} ms of CPU between turns: {', '.join(over) or 'none'}")
     sys.exit(bool(over))
 
 
