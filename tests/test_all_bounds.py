@@ -406,7 +406,7 @@ ALONE: dict[str, str] = {
     """,
     "of models that play a part, and of servers for tests": """
         providers/rehearsal/clauses: MAX_TEXT_CHARS MAX_WORDS
-        providers/rehearsal/model: MAX_BRIEF_CHARS MAX_MEMORY_ITEMS MAX_TEXT_DELTAS
+        providers/rehearsal/model: MAX_BRIEF_CHARS MAX_MEMORY_ITEMS MAX_NOTED_LINES MAX_TEXT_DELTAS
         providers/rehearsal/places: MAX_PLACE_WORDS
         providers/rehearsal/report: MAX_SHOWN_CHARS
         providers/rehearsal/requests: MAX_STEPS

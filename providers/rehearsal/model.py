@@ -52,6 +52,13 @@ _ASKED_AGAIN = re.compile(
 )
 
 
+_RECORD = re.compile(r"<record>\n(?P<said>.*)\n</record>", re.DOTALL)
+"""A conversation that is to be summed up: data, and no request."""
+NOTES = "The last lines of what was said before, by rules and not by a language model:"
+MAX_NOTED_LINES = 10
+"""A page of notes was asked for; of rules, the latest lines are worth most."""
+
+
 class RehearsalModel:
     """A `LocalModel` of rules; one object serves any number of sessions at once.
 
@@ -77,6 +84,10 @@ def _answer(request: ModelRequest) -> Iterator[list[AnyStreamEvent]]:
     before, since = (items, []) if last is None else (items[:last], items[last + 1 :])
     prompt = "" if last is None else encodable(items[last].text)  # type: ignore[union-attr]
     tools = frozenset(definition.name for definition in request.tools)
+    if not tools and (record := _RECORD.fullmatch(prompt)) is not None:
+        yield from _words(_notes(record["said"]))
+        yield [Done(StopReason.END)]
+        return
     requests = Requests(prompt, tools, *remembered(before))
     outcomes, due = replay(requests.steps, tools, since)
     if due:
@@ -91,6 +102,12 @@ def _answer(request: ModelRequest) -> Iterator[list[AnyStreamEvent]]:
             ToolCallEnd(index),
         ]
     yield [Done(StopReason.TOOL_CALLS if due else StopReason.END)]
+
+
+def _notes(said: str) -> str:
+    """Return the latest lines of a record, shortened."""
+    lines = [line for line in said.splitlines() if line.strip() and INTRODUCTION not in line]
+    return "\n".join([NOTES, *(line[:MAX_BRIEF_CHARS] for line in lines[-MAX_NOTED_LINES:])])
 
 
 def _words(text: str) -> Iterator[list[AnyStreamEvent]]:

@@ -135,6 +135,20 @@ async def test_a_response_before_is_summed_up_and_its_session_stays_as_it_was() 
     assert scene.texts == [LONG, "I see.", "And?"]
 
 
+async def test_the_model_of_rules_sums_up_by_the_latest_lines() -> None:
+    async with open_daemon() as daemon, asked(daemon) as client:
+        first = await client.responses.create(model="general", input="What time is it in Tokyo?")
+        small = await client.responses.compact(model="general", previous_response_id=first.id)
+        follow: Any = [*small.output, said("user", "What time is it in Lisbon?")]
+        answer = await client.responses.create(model="general", input=follow)
+    (item,) = small.output
+    assert item.type == "compaction"
+    assert "person: What time is it in Tokyo?" in (item.encrypted_content or "")
+    assert "not available" not in (item.encrypted_content or "")
+    assert "rehearsal model" not in (item.encrypted_content or "")
+    assert "in Lisbon" in answer.output_text
+
+
 async def test_what_nobody_answered_yet_is_summed_up_as_a_whole() -> None:
     scene = Hearing(reply("Mondays."), reply("Mondays, again."))
     async with open_daemon(scene.model) as daemon, asked(daemon) as client:
