@@ -66,8 +66,16 @@ class TurnTrace(msgspec.Struct, frozen=True, gc=False):
 
     def id_of(self, own_id: str) -> bytes:
         """Return the same id as it is sent."""
-        found = blake2b(f"{self.session_id}/{own_id}".encode(), digest_size=8).digest()
+        hashed = _hashed(self.session_id).copy()
+        hashed.update(own_id.encode())
+        found = hashed.digest()
         return _LEAST_ID if found == _NO_ID else found
+
+
+@lru_cache(MAX_TURNS)
+def _hashed(session_id: str) -> blake2b:
+    """Return what all ids of a session begin with, hashed: each goes on from a copy, a quarter of the work less."""
+    return blake2b(f"{session_id}/".encode(), digest_size=8)
 
 
 class Tracing(msgspec.Struct, frozen=True):

@@ -84,9 +84,8 @@ class SpanWriter:
         self, resource: Iterable[tuple[str, AttributeValue]], scope: tuple[str, str]
     ) -> None:
         self._kept = _ByName(lambda name: _Kept(lambda value: _field(9, _pair(name, value))))
-        self._digits = _Kept(lambda number: _varint(number & (1 << 64) - 1))
-        self._heads = _ByName(lambda name: _Kept(partial(_head, name)))
-        self._names = _Kept(lambda name: _text(1, name))
+        self._number_heads = _ByName(lambda name: _Kept(partial(_number_head, name)))
+        self._text_heads = _ByName(lambda name: _Kept(partial(_text_head, name)))
         self._span_heads = _Kept(lambda size: bytes((2 << 3 | 2,)) + _varint(size))
         name, version = scope
         self._resource = _field(1, b"".join(_field(1, _pair(*each)) for each in resource))
@@ -115,26 +114,17 @@ class SpanWriter:
         ]
         for name, value in span.own.items():
             if value.__class__ is int:
-                digits = self._digits[value]
-                parts += (self._heads[name][len(digits)], digits)
-            elif isinstance(value, str):
-                parts.append(self._short(name, value))
+                digits = _varint(value)
+                parts += (self._number_heads[name][len(digits)], digits)
+            elif value.__class__ is str:
+                text = value.encode("utf-8", "replace")
+                parts += (self._text_heads[name][len(text)], text)
             else:
                 parts.append(self._kept[name][value])
         if template.is_error:
             said = _text(2, span.message) if with_messages and span.message else b""
             parts.append(_field(15, said + bytes((3 << 3, _ERROR))))
         return b"".join(parts)
-
-    def _short(self, name: str, text: str) -> bytes:
-        """Return an attribute that is a text; in one piece where all of its lengths take a byte, as those of an id do."""
-        named = self._names[name]
-        written = text.encode("utf-8", "replace")
-        size = len(written)
-        if size + len(named) + 4 >= 0x80:
-            return _field(9, _pair(name, text))
-        whole = (len(named) + size + 4, named, size + 2, size, written)
-        return b"\x4a%c%b\x12%c\x0a%c%b" % whole
 
     def _template(self, template: Template) -> bytes:
         template.written = self._common(template)
@@ -191,11 +181,20 @@ def _pair(name: str, value: Any) -> bytes:
     return _text(1, name) + _field(2, _value(value))
 
 
-def _head(name: str, size: int) -> bytes:
+def _number_head(name: str, size: int) -> bytes:
     """Return what stands before the digits of an attribute that is a number, by its name and how many they are."""
+    return _head(name, b"\x18", size)
+
+
+def _text_head(name: str, size: int) -> bytes:
+    """Return the same for an attribute that is a text, by its name and its bytes."""
+    return _head(name, b"\x0a" + _varint(size), size)
+
+
+def _head(name: str, kind: bytes, size: int) -> bytes:
     named = _text(1, name)
-    inner = _field(2, b"\x18" + bytes(size))[:-size]
-    return bytes((9 << 3 | 2,)) + _varint(len(named) + len(inner) + size) + named + inner
+    value = b"\x12" + _varint(len(kind) + size) + kind
+    return b"\x4a" + _varint(len(named) + len(value) + size) + named + value
 
 
 def _value(value: Any) -> bytes:
@@ -205,7 +204,7 @@ def _value(value: Any) -> bytes:
         case bool():
             return bytes((2 << 3, value))
         case int():
-            return b"\x18" + _varint(value & (1 << 64) - 1)
+            return b"\x18" + _varint(value)
         case float():
             return _DOUBLE.pack(4 << 3 | 1, value)
         case dict():
@@ -230,8 +229,14 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    if number < 0x80:
+    if 0 <= number < 0x80:
         return bytes((number,))
+    if 0 <= number < 0x4000:  # as counts of tokens are: these and the next
+        return (number & 0x7F | 0x80 | number >> 7 << 8).to_bytes(2, "little")
+    if 0 <= number < 0x200000:
+        low = number & 0x7F | 0x80 | (number << 1 & 0x7F00) | 0x8000
+        return (low | number >> 14 << 16).to_bytes(3, "little")
+    number &= (1 << 64) - 1
     found = bytearray()
     while number >= 0x80:
         found.append(number & 0x7F | 0x80)

@@ -23,6 +23,7 @@ class Template(msgspec.Struct, kw_only=True, eq=False):
         trace: Where the turn stands.
         parent_id: The span above them; 0 for none.
         attributes: Those that all of them have.
+        since_ms: When the turn began; none of them begins before.
         kind: Whether it is a request to another program.
         is_error: Whether they failed; `error.type` says how.
         series: Where their durations are counted, and then what else they measure.
@@ -34,6 +35,7 @@ class Template(msgspec.Struct, kw_only=True, eq=False):
     trace: TurnTrace
     parent_id: int
     attributes: Attributes
+    since_ms: int = 0
     kind: Literal["internal", "client"] = "internal"
     is_error: bool = False
     series: tuple[Series, ...]

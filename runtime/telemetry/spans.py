@@ -209,9 +209,13 @@ class SpanBuilder:
         measured: tuple[float | None, ...] = (),
     ) -> None:
         """Make a span; `measured` is for the series of its template behind that of durations."""
+        if start_ms < template.since_ms:
+            start_ms = template.since_ms
+        if start_ms > end_ms:
+            start_ms = end_ms
         if not (its := template.measured):
             self._measured.append(template)
-        its.append(((end_ms - start_ms) / 1000, *measured))
+        its.append(((end_ms - start_ms) / 1000,) + measured)  # ruff: ignore[collection-literal-concatenation]  half the work of a star
         trace = template.trace
         if trace.is_sampled:
             said = self._content.of_message(message) if message and self._content else ""
@@ -245,7 +249,7 @@ class SpanBuilder:
         trace = next((trace for trace, _ in given if trace is not None), None)
         options = next((options for _, options in given if options is not None), None)
         place = self._tracing.of_turn(trace, session.session_id, event.turn_id)
-        templates = Templates(self._facts, self._metrics, place, event.turn_id, options)
+        templates = Templates(self._facts, self._metrics, place, event.turn_id, at_ms, options)
         turn = _Turn(event.turn_id, at_ms, place, templates)
         session.latest = (trace, options)
         turn.provider, turn.model = event.provider, event.model
@@ -291,25 +295,23 @@ class SpanBuilder:
             return
         turn.charged = None
         own: Attributes = {}
-        usage = event.usage
-        if usage is not None:
+        read = written = first = None
+        if (usage := event.usage) is not None:
             _count(usage, turn, own)
+            read, written = usage.input_tokens, usage.output_tokens
         if self._is_silent:
             return
         error = "incomplete" if event.incomplete else ""
         template = turn.templates.of_model(session.agent, event.provider, event.model, error)
         if event.stop_reason:
             own[names.FINISH_REASONS] = _FINISHED.get(event.stop_reason, _OTHER)
-        first = None
         if event.first_ms:
             own[names.FIRST_CHUNK] = first = event.first_ms / 1000
         if self._content is not None:
             agent = self._facts.agent(session.agent)
             own |= self._content.of_answer(session.session_id, event, agent)
         start_ms = at_ms - event.duration_ms if event.duration_ms else asked_ms or at_ms
-        start_ms = min(max(start_ms, turn.started_ms), at_ms)
-        tokens = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
-        self._emit(template, event.message_id, start_ms, at_ms, own, "", (*tokens, first))
+        self._emit(template, event.message_id, start_ms, at_ms, own, "", (read, written, first))
 
     def _attempt(self, session: _Session, event: AttemptFailed, at_ms: int, seq: int) -> None:
         if (turn := session.turns.get(event.turn_id)) is None:
@@ -322,7 +324,7 @@ class SpanBuilder:
         own[names.ATTEMPT] = event.attempt
         error = event.error_type or names.OTHER
         template = turn.templates.of_model(session.agent, event.provider, event.model, error)
-        self._chat(turn, template, _numbered(session, seq), own, asked_ms, at_ms, event.message)
+        self._emit(template, _numbered(session, seq), asked_ms, at_ms, own, event.message)
 
     def _charged(self, session: _Session, event: AttemptCharged, at_ms: int, seq: int) -> None:
         if (turn := session.turns.get(event.turn_id)) is None:
@@ -355,7 +357,7 @@ class SpanBuilder:
             own[names.COMPACTED] = True
             if not self._is_silent:
                 template = turn.templates.of_model(session.agent, event.provider, event.model, "")
-                self._chat(turn, template, _numbered(session, seq), own, asked_ms, at_ms)
+                self._emit(template, _numbered(session, seq), asked_ms, at_ms, own)
 
     def _failed_call(
         self, session: _Session, turn: _Turn, why: str, at_ms: int, seq: int, message: str
@@ -370,23 +372,7 @@ class SpanBuilder:
             session.agent, turn.provider, turn.model, why or names.OTHER
         )
         own_id = f"{_numbered(session, seq)}/model"
-        self._chat(turn, template, own_id, own, turn.asked_ms or at_ms, at_ms, message)
-
-    def _chat(
-        self,
-        turn: _Turn,
-        template: Template,
-        own_id: str,
-        own: Attributes,
-        start_ms: int,
-        end_ms: int,
-        message: str = "",
-    ) -> None:
-        if start_ms < turn.started_ms:
-            start_ms = turn.started_ms
-        if start_ms > end_ms:
-            start_ms = end_ms
-        self._emit(template, own_id, start_ms, end_ms, own, message)
+        self._emit(template, own_id, turn.asked_ms or at_ms, at_ms, own, message)
 
     # ── tool calls ───────────────────────────────────────────────────────────────────────────────
 
@@ -427,9 +413,9 @@ class SpanBuilder:
         if not (start_ms := call.started_ms):
             has_run = not (call.is_asked or status is CallStatus.DENIED)
             start_ms = at_ms - event.duration_ms if has_run else at_ms
-        start_ms = min(max(start_ms, turn.started_ms), at_ms)
-        is_of_server = has_run and len(template.series) > 1
-        more = ((at_ms - start_ms) / 1000,) if is_of_server else ()
+        more: tuple[float, ...] = ()
+        if has_run and len(template.series) > 1:
+            more = (max(0, at_ms - max(start_ms, template.since_ms)) / 1000,)
         self._emit(template, call_id, start_ms, at_ms, own, "", more)
 
     # ── questions to people ──────────────────────────────────────────────────────────────────────

@@ -30,10 +30,11 @@ class Templates:
         metrics: Where spans are counted.
         trace: Where the turn stands.
         turn_id: The turn.
+        since_ms: When it began.
         options: The options that came with its inputs.
     """
 
-    __slots__ = ("_facts", "_known", "_metrics", "_options", "_span_id", "_trace")
+    __slots__ = ("_facts", "_known", "_metrics", "_options", "_since_ms", "_span_id", "_trace")
 
     def __init__(
         self,
@@ -41,12 +42,14 @@ class Templates:
         metrics: Metrics,
         trace: TurnTrace,
         turn_id: str,
+        since_ms: int,
         options: TurnOptions | None,
     ) -> None:
         self._facts = facts
         self._metrics = metrics
         self._trace = trace
         self._span_id = trace.span_id(turn_id)
+        self._since_ms = since_ms
         self._options = options
         self._known: dict[tuple[object, ...], Template] = {}
 
@@ -108,6 +111,7 @@ class Templates:
             trace=self._trace,
             parent_id=parent_id,
             attributes=attributes,
+            since_ms=self._since_ms,
             is_error=bool(error),
             series=(self._metrics.of(*metric),),
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -14,8 +17,9 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 import callboard
 import callboard.runtime.telemetry.telemetry as telemetry_module
 from callboard.config.sections import TelemetrySettings
-from callboard.runtime.definitions import Agent, ToolDefinition
+from callboard.runtime.definitions import Agent, CallStatus, ToolDefinition
 from callboard.runtime.events import (
+    CallFinished,
     DurableEvent,
     InputAccepted,
     InputCancelled,
@@ -29,6 +33,7 @@ from callboard.runtime.history import Text
 from callboard.runtime.identity import TraceContext
 from callboard.runtime.redaction import Secret, redactor
 from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.stream import Usage
 from callboard.runtime.telemetry import content as content_module
 from callboard.runtime.telemetry.content import MAX_BYTES, Heard, Said
 from callboard.runtime.telemetry.context import Tracing, TurnTrace
@@ -37,7 +42,12 @@ from callboard.runtime.telemetry.metrics import MAX_VALUES, Metrics
 from callboard.runtime.telemetry.protobuf import SpanWriter
 from callboard.runtime.telemetry.span import Provider, Span, Template
 from callboard.runtime.telemetry.spans import MAX_OPEN, SpanBuilder
-from callboard.runtime.telemetry.telemetry import LookedUp, Telemetry, TelemetryPlan
+from callboard.runtime.telemetry.telemetry import (
+    MAX_EVENTS,
+    LookedUp,
+    Telemetry,
+    TelemetryPlan,
+)
 
 ASKED = TraceContext(f"00-{'a' * 32}-{'b' * 16}-01")
 
@@ -181,6 +191,58 @@ async def test_events_that_find_no_room_are_counted(monkeypatch: pytest.MonkeyPa
     inputs = [InputAccepted(input_id=str(number), text="x") for number in range(5)]
     assert _waiting(monkeypatch, *inputs).lost_events == 2
     assert _waiting(monkeypatch, *inputs[:3]).lost_events == 0
+
+
+_Ids = list[tuple[str, str, str]]
+
+
+def _turns(ids: _Ids, calls: int, numbers: Iterator[int]) -> Iterator[Stored]:
+    """Turns of so many calls, in one session, with numbers that no two of them share."""
+    for turn_id, message_id, call_id in ids:
+        events: list[DurableEvent] = [
+            InputAccepted(input_id=turn_id, text=""),
+            TurnStarted(turn_id=turn_id, provider="p", model="m", input_ids=(turn_id,)),
+        ]
+        for _ in range(calls or 1):
+            n = next(numbers)
+            usage = Usage(input_tokens=n, output_tokens=n + 1)
+            its: dict[str, Any] = {"provider": "p", "model": "m", "stop_reason": "tool_calls"}
+            its |= {"parts": (), "usage": usage, "first_ms": n + 2, "duration_ms": n + 3}
+            events.append(MessageCompleted(turn_id=turn_id, message_id=message_id, **its))
+            if calls:
+                ran: dict[str, Any] = {"name": "add", "status": CallStatus.SUCCESS, "result": ""}
+                events.append(CallFinished(turn_id=turn_id, call_id=call_id, duration_ms=n, **ran))
+        events.append(TurnEnded(turn_id=turn_id, outcome="answered"))
+        for each in events:
+            seq = next(numbers)
+            at_ms = 1_700_000_000_000 + seq
+            yield Stored(session_id="session_1", seq=seq, at_ms=at_ms, event=each)
+
+
+@pytest.mark.parametrize("calls", [0, 50])
+async def test_what_waits_takes_two_megabytes(calls: int) -> None:
+    """Events that are not folded and spans that are not sent, both as many as there may be; ids are their sessions'."""
+    telemetry = Telemetry(TelemetryPlan())
+    builder = SpanBuilder(NoFacts(), Tracing())
+    numbers = count(1000)  # smaller ones the interpreter may share
+    events_of_a_turn = 3 + max(1, 2 * calls)
+    turns = range(MAX_EVENTS // events_of_a_turn + 1)
+    ids = [(f"turn_{n:020}", f"message_{n:020}", f"call_{n:020}") for n in turns]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for each in _turns(ids, calls, numbers):
+            telemetry.hear((each,))
+        assert builder.fold(_turns(ids, calls, numbers)) is None
+        telemetry._keep(builder.take())
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert telemetry.lost_events > 0
+    assert telemetry.lost_spans > 0
+    assert taken <= 2 << 20
 
 
 async def test_events_of_which_no_span_is_made_take_no_room(
