@@ -8,8 +8,8 @@ from typing import Any
 from callboard.providers.catalog.known import KNOWN_MODELS
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import InputAccepted, SessionTainted, TurnStarted
-from callboard.runtime.store.sqlite_store import open_reader
 from support.acp.editor import Editor, bare_editor, chosen, editing, words
+from support.acp.record import events_of
 from support.cli.chat_scene import OVERWRITE, scripted
 from support.cli.chat_scene import command as command
 from support.cli.command import Command
@@ -19,14 +19,6 @@ PNG = base64.b64encode(
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     )
 ).decode()
-
-
-async def events_of(command: Command, session: str) -> list[Any]:
-    """The events on record."""
-    reader = await open_reader(command.home / "data")
-    found = [stored.event for stored in await reader.events(session)]
-    await reader.aclose()
-    return found
 
 
 async def ask(editor: Editor, session: str, *blocks: dict[str, Any]) -> Any:

@@ -106,6 +106,10 @@ class Editor:
     async def notify(self, method: str, **params: Any) -> None:
         await self._say(method=method, params=params)
 
+    async def respond(self, number: object, result: Any) -> None:
+        """Answers a request of the agent by itself."""
+        await self._say(id=number, result=result)
+
     async def answer(self, number: object) -> Message:
         """Waits for the answer to a request."""
         return await self.hear(lambda message: "method" not in message and message["id"] == number)
