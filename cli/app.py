@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 
+from ..runtime.identity import VERSION
 from .data_path import expanded
 from .exit_codes import ANSWERED
 from .hints import note_options
@@ -167,9 +168,7 @@ of commands. The module is imported when its command is named; the list imports 
 
 
 def _version() -> str:
-    from importlib.metadata import version
-
-    return f"callboard {version('callboard')}"
+    return f"callboard {VERSION}"
 
 
 class _LazyHelpPage:

@@ -13,6 +13,7 @@ import pytest
 
 from callboard.gateway.console.pages import FOLDER, read_table
 from callboard.gateway.methods.all import protocol_schema
+from callboard.runtime.identity import VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 FRONT_DOOR = ROOT / "src" / "callboard"
@@ -90,6 +91,7 @@ def test_the_wheel_carries_its_command_and_its_licence(wheel_of_the_tree: Path) 
     assert "callboard = callboard.__main__:main" in text["entry_points.txt"]
     assert "Apache License" in text["LICENSE"]
     assert "License-Expression: Apache-2.0" in text["METADATA"]
+    assert f"\nVersion: {VERSION}\n" in text["METADATA"]
 
 
 def test_a_wheel_from_the_sdist_is_the_same(

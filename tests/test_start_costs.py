@@ -153,8 +153,7 @@ async def test_what_an_editor_keeps_running_reads_no_metadata_of_packages() -> N
     plain = "import sys, trio_websocket; print(*sys.modules)"
     editor = (
         "import sys; from callboard.__main__ import main; main(['acp', '--config', '/nowhere/at/all'])\n"
-        "from callboard.runtime.identity import own_version; own = own_version(); print(*sys.modules)\n"
-        "from importlib.metadata import version; assert version('callboard') == own"
+        "print(*sys.modules)"
     )
     found = []
     for program in (plain, editor):

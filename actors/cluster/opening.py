@@ -15,7 +15,7 @@ from ...runtime.cluster.fence import NodeFence
 from ...runtime.cluster.nodes import Joining
 from ...runtime.cluster.roots import NamedRoot, NamedRoots, keep_roots
 from ...runtime.errors import ValidationError
-from ...runtime.identity import own_version
+from ...runtime.identity import VERSION
 from ...runtime.store.interface import Store
 from ...runtime.store.postgres.address import address_of, check_driver
 from ...tools.workspace.roots import check_root
@@ -42,7 +42,7 @@ def open_node(settings: Settings) -> ClusterNode:
     joining = Joining(
         node_id=cluster.node,
         url=cluster.url or default_url(server.host, server.port),
-        version=own_version(),
+        version=VERSION,
         capacity=cluster.capacity,
         roots=roots.names,
     )

@@ -21,7 +21,7 @@ from ...config.keys.console_logins import ConsoleLogin
 from ...config.keys.tokens import Credential
 from ...runtime.errors import CallboardError, ConflictError, InternalError, OverloadedError
 from ...runtime.events import DurableEvent, LiveEvent
-from ...runtime.identity import own_version
+from ...runtime.identity import VERSION
 from ...runtime.redaction import redacting_logger
 from ...runtime.wire.fields import Role
 from ...runtime.wire.hello import Hello, ServerName, Welcome, WireLimits
@@ -211,7 +211,7 @@ class Connection:
         relays = self._daemon.relays
         return Welcome(
             protocol=PROTOCOL,
-            server=ServerName("callboard", own_version()),
+            server=ServerName("callboard", VERSION),
             epoch=self._daemon.epoch,
             seq=seq,
             role=str(credential.role),

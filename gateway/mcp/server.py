@@ -48,7 +48,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ...runtime.approval import ApprovalRequest
 from ...runtime.definitions import CallStatus
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
-from ...runtime.identity import TraceContext, own_version
+from ...runtime.identity import VERSION, TraceContext
 from ...runtime.kernel.service_nursery import open_service_nursery
 from ...runtime.redaction import redacting_logger
 from ...runtime.wire.approvals import OneApproval, Resolve
@@ -121,7 +121,7 @@ class McpHandlers:
         listening = Listening(find_desk)
         self.server: Server[Any] = _Server(
             "callboard",
-            version=own_version(),
+            version=VERSION,
             title="callboard",
             # None of the tools wants arguments in headers; without this, each call lists the tools to find out.
             get_tool_input_schema=lambda _: None,

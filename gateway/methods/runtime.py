@@ -9,7 +9,7 @@ import msgspec
 
 from ...embedding.runtime import host_of
 from ...runtime.errors import NotFoundError
-from ...runtime.identity import now_ms, own_version
+from ...runtime.identity import VERSION, now_ms
 from ...runtime.redaction import redact
 from ...runtime.store.lists import CallFilter, CallPage
 from ...runtime.store.rows import CallRow
@@ -52,7 +52,7 @@ async def status(caller: Caller, params: Nothing) -> Status:
         model_reason=default.reason,
         connections=len(daemon.connections),
         is_stopping=daemon.is_stopping,
-        version=own_version(),
+        version=VERSION,
         pid=os.getpid(),
         work=await _seen(caller, msgspec.structs.replace(now, actors=())),
         actors=() if caller.is_limited else now.actors,

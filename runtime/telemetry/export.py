@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..identity import TraceContext, own_version
+from ..identity import VERSION, TraceContext
 from ..redaction import redacting_logger
 from . import names
 from .metrics import Metrics
@@ -51,9 +51,8 @@ class Encoder:
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
         self.with_messages = with_messages
-        version = own_version()
-        self.scope = InstrumentationScope("callboard", version)
-        self.resource = Resource.create({"service.name": service, "service.version": version})
+        self.scope = InstrumentationScope("callboard", VERSION)
+        self.resource = Resource.create({"service.name": service, "service.version": VERSION})
 
     def encoded(self, spans: Sequence[Span]) -> list[ReadableSpan]:
         """Return spans as the packages have them."""

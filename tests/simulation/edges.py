@@ -54,10 +54,7 @@ def played_edges(
         # Apart from all else: some libraries draw when they are imported, which is once in a process.
         mock.patch("callboard.actors.model.choice.random", chance(seed, "retries")),
         mock.patch("callboard.client.link.random", chance(seed, "pauses")),
-        mock.patch(
-            "callboard.runtime.identity.os",
-            SimpleNamespace(urandom=ids.randbytes, listdir=os.listdir),
-        ),
+        mock.patch("callboard.runtime.identity.os", SimpleNamespace(urandom=ids.randbytes)),
         mock.patch("callboard.tools.workspace.roots.homes", _homes),
         mock.patch("callboard.tools.workspace.roots._closed", _closed_places),
         # The times of files are the kernel's.

@@ -17,7 +17,7 @@ import re
 from typing import Any, NamedTuple
 
 from ...errors import StorageError
-from ...identity import own_version
+from ...identity import VERSION
 
 EVENT_PARTITIONS = 16
 """Small enough that a commit of one session opens one, and enough for tens of millions of sessions each."""
@@ -441,6 +441,6 @@ def migrate(connection: Any, name: str, *, steps: tuple[str, ...] = MIGRATIONS) 
         connection.execute(_VERSION_TABLE)
         connection.execute("delete from callboard")
         connection.execute(
-            "insert into callboard (version, release) values ($1, $2)", (len(steps), own_version())
+            "insert into callboard (version, release) values ($1, $2)", (len(steps), VERSION)
         )
     return before, len(steps)

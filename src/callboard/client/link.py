@@ -20,7 +20,7 @@ from ..runtime.errors import (
     OverloadedError,
     ValidationError,
 )
-from ..runtime.identity import own_version
+from ..runtime.identity import VERSION
 from ..runtime.redaction import Secret
 from ..runtime.wire.hello import ClientName, Hello, Versions, Welcome
 from ..runtime.wire.rpc import PROTOCOL, ServerFrame, error_from
@@ -448,7 +448,7 @@ class Link:
         return None
 
     async def _hello(self, socket: trio_websocket.WebSocketConnection) -> Welcome:
-        hello = Hello(Versions(PROTOCOL, PROTOCOL), ClientName("callboard", own_version()))
+        hello = Hello(Versions(PROTOCOL, PROTOCOL), ClientName("callboard", VERSION))
         await self._send(socket, _request_text("hello", "initialize", _params_text(hello)))
         answer = read_params(await socket.get_message(), ServerFrame, self.url)
         if answer.error is not None:
