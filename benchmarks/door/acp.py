@@ -2,7 +2,8 @@
 
 `python benchmarks/door/acp.py [--turns N] [--deltas N] [--only ROW…]`
 
-The daemon runs in this process, and so does the editor; the command is a process of its own, which is measured.
+The daemon runs in this process, and so does the editor; the command is a process of its own, which is measured. `floor` is what a
+process of Python takes to read such an update, and to write it on, without callboard.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 from gateway import PAUSE_SECONDS, Speaker, at
 
@@ -31,9 +33,22 @@ from callboard.embedding.configuration import Configuration
 from callboard.gateway.lifecycle import DaemonPlan, run_daemon
 from callboard.providers.catalog.book import ProviderBook
 
-ROWS = ("memory", "first", "updates")
+ROWS = ("memory", "first", "updates", "floor")
 STAMP = re.compile(rb"@(\d+)@")
 CHUNK = b'"agent_message_chunk"'
+
+
+UPDATE = (
+    b'{"jsonrpc":"2.0","method":"session/event","params":{"session_id":"session_qy1wkxk6qwsw3cm1b8vf",'
+    b'"events":[{"type":"text_delta","text":"a piece of text","message_id":"message_qy1wkxk6qwsw3cm1b8vf"}]}}\n'
+)
+SPEAK = """
+import sys, time
+for _ in range(int(sys.argv[1])):
+    time.sleep(float(sys.argv[2]))
+    sys.stdout.buffer.write(sys.argv[3].encode())
+    sys.stdout.buffer.flush()
+"""
 
 
 class Editor:
@@ -135,8 +150,44 @@ async def prompt(editor: Editor, session: str, count: int) -> None:
         await editor.ask("session/prompt", sessionId=session, prompt=words)
 
 
+@contextmanager
+def speaking(count: int) -> Generator[int]:
+    """A process that says so many updates, each alone; gives where to read them."""
+    words = (sys.executable, "-c", SPEAK, str(count), str(PAUSE_SECONDS), UPDATE.decode())
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield process.stdout.fileno()
+
+
+def pass_on(data: bytes, out: int) -> None:
+    for line in data.splitlines():
+        os.write(out, msgspec.json.encode(msgspec.json.decode(line)) + b"\n")
+
+
+def floor(count: int) -> None:
+    """Prints what reading, decoding, encoding and writing take, by a loop that blocks and by a task of Trio."""
+
+    async def pass_all_on(place: int) -> None:
+        async with trio.lowlevel.FdStream(os.dup(place)) as stream:
+            while data := await stream.receive_some():
+                pass_on(bytes(data), out)
+
+    out = os.open(os.devnull, os.O_WRONLY)
+    with speaking(count) as place:
+        before = time.process_time()
+        while data := os.read(place, 65_536):
+            pass_on(data, out)
+        taken = time.process_time() - before
+    print(f"| floor, a loop that blocks | {taken / count * 1e6:.1f} µs of CPU an update |")
+    with speaking(count) as place:
+        before = time.process_time()
+        trio.run(pass_all_on, place)
+        taken = time.process_time() - before
+    print(f"| floor, a task of Trio | {taken / count * 1e6:.1f} µs of CPU an update |", flush=True)
+    os.close(out)
+
+
 async def run(only: list[str], turns: int, deltas: int) -> None:
-    print("| row | figure |\n|---|---|")
     async with editing(Speaker(1, PAUSE_SECONDS)) as (editor, session):
         await prompt(editor, session, 3)
         if "memory" in only:
@@ -166,7 +217,11 @@ def main() -> None:
     parser.add_argument("--deltas", type=int, default=20_000, metavar="N")
     parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
     args = parser.parse_args()
-    trio.run(run, args.only, args.turns, args.deltas)
+    print("| row | figure |\n|---|---|")
+    if "floor" in args.only:
+        floor(args.deltas // 10)
+    if args.only != ["floor"]:
+        trio.run(run, args.only, args.turns, args.deltas)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ _ID_TAG = 2 << 3 | 2 | 8 << 8
 _START, _END = 7 << 3 | 1, 8 << 3 | 1
 _FLAGS = Struct("<HI")
 _FLAGS_TAG = 0x80 | (16 << 3 | 5) & 0x7F | (16 << 3 | 5) >> 7 << 8
-_DOUBLE = Struct("<Bd")
+_FLOAT = Struct("<d")
 _AT = Struct("<BQ")
 _SAMPLED = bytes((8 << 3 | 5, 1, 0, 0, 0))
 _LISTS = (names.INPUT_MESSAGES, names.OUTPUT_MESSAGES, names.INSTRUCTIONS)
@@ -85,6 +85,7 @@ class SpanWriter:
     ) -> None:
         self._kept = _ByName(lambda name: _Kept(lambda value: _field(9, _pair(name, value))))
         self._number_heads = _ByName(lambda name: _Kept(partial(_number_head, name)))
+        self._float_heads = _Kept(lambda name: _head(name, b"\x21", _FLOAT.size))
         self._text_heads = _ByName(lambda name: _Kept(partial(_text_head, name)))
         self._span_heads = _Kept(lambda size: bytes((2 << 3 | 2,)) + _varint(size))
         name, version = scope
@@ -119,6 +120,8 @@ class SpanWriter:
             elif value.__class__ is str:
                 text = value.encode("utf-8", "replace")
                 parts += (self._text_heads[name][len(text)], text)
+            elif value.__class__ is float:
+                parts += (self._float_heads[name], _FLOAT.pack(value))
             else:
                 parts.append(self._kept[name][value])
         if template.is_error:
@@ -206,7 +209,7 @@ def _value(value: Any) -> bytes:
         case int():
             return b"\x18" + _varint(value)
         case float():
-            return _DOUBLE.pack(4 << 3 | 1, value)
+            return b"\x21" + _FLOAT.pack(value)
         case dict():
             return _field(6, b"".join(_field(1, _pair(*each)) for each in value.items()))
         case None:
