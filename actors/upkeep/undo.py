@@ -32,7 +32,6 @@ from ...runtime.definitions import CallStatus, Resource
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import ChangesUndone, DurableEvent, FilesMarked
 from ...runtime.identity import new_id
-from ...runtime.kernel.lease_gate import Holding
 from ...runtime.kernel.locks import WorkspaceLocks
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents, JournalMessage
@@ -44,6 +43,7 @@ from ...runtime.taint.tracked_files import FileWatch
 from ...tools.processes.threads import run_read, run_write
 
 if TYPE_CHECKING:  # imported where something is undone: few programs do
+    from ...runtime.kernel.lease_gate import Holding  # and this, where there are nodes
     from ...tools.undo.plan import UndoPlan
     from ...tools.undo.undo import Undo
 
