@@ -42,6 +42,7 @@ from callboard.runtime.store.interface import Store
 from callboard.runtime.store.postgres import connection as connection_module
 from callboard.runtime.store.postgres import ledger as ledger_module
 from callboard.runtime.store.postgres import schema
+from callboard.runtime.store.postgres import store as store_module
 from callboard.runtime.store.postgres.address import address_of, given_password
 from callboard.runtime.store.postgres.connection import PostgresConnection
 from callboard.runtime.store.postgres.dialect import OWN
@@ -572,6 +573,16 @@ async def test_too_few_connections_are_named(url: str) -> None:
         )
     finally:
         administrator().execute("drop role narrow")
+
+
+async def test_an_older_postgresql_is_refused_with_the_version_that_is_needed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await open_postgres_store(url)  # the positive control
+    await store.aclose()
+    monkeypatch.setattr(store_module, "OLDEST_SERVER", 990_000)
+    with pytest.raises(StorageError, match=r"is PostgreSQL \d+; callboard needs 99 or later"):
+        await open_postgres_store(url)
 
 
 async def test_a_standby_is_named(url: str) -> None:

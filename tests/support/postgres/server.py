@@ -265,7 +265,7 @@ class SmallLogDisk(Cluster):
     a tmpfs, as that of `SmallDisk`.
     """
 
-    _initdb_options = ("--wal-segsize=1",)
+    _initdb_options: tuple[str, ...] = ("--wal-segsize=1",)
 
     def __init__(self, folder: Path, size_bytes: int) -> None:
         super().__init__(
