@@ -14,7 +14,7 @@ from callboard.config.mcp.settings import McpSettings
 from callboard.runtime.errors import ToolError
 from callboard.runtime.http.address_guard import AddressGuard
 from callboard.runtime.http.client import open_http_client
-from callboard.tools.mcp.questions import ServerAnswer, ServerQuestion
+from callboard.tools.mcp.asking.questions import ServerAnswer, ServerQuestion
 from callboard.tools.mcp.server import run_server
 from callboard.tools.mcp.state import McpPlaces
 
@@ -68,7 +68,7 @@ async def run(scenario: str, url: str, context: dict[str, Any]) -> str:
         has_listed = True
         for name, arguments in calls(context, listed):
             try:
-                await connection.call(name, arguments, None, accept)
+                await connection.call(name, arguments, None, Agreeable())
             except ToolError as error:  # some scenarios want one
                 sys.stderr.write(f"{scenario}: {name}: {error}\n")
 
@@ -92,16 +92,19 @@ async def run(scenario: str, url: str, context: dict[str, Any]) -> str:
     return "" if has_listed else f"{scenario}: {end.problem}\n"
 
 
-async def accept(question: ServerQuestion) -> ServerAnswer:
-    """Answer as a person who takes what a form proposes."""
-    await trio.lowlevel.checkpoint()
-    fields = question.form.fields
-    content = {
-        field.name: SAMPLES[field.kind] if field.default is None else field.default
-        for field in fields
-        if field.default is not None or field.required
-    }
-    return ServerAnswer("accept", content)
+class Agreeable:
+    """Asks a person who takes what a form proposes; in place of `CallAsker`."""
+
+    async def people(self, question: ServerQuestion) -> ServerAnswer:
+        """See `CallAsker`."""
+        await trio.lowlevel.checkpoint()
+        fields = question.form.fields
+        content = {
+            field.name: SAMPLES[field.kind] if field.default is None else field.default
+            for field in fields
+            if field.default is not None or field.required
+        }
+        return ServerAnswer("accept", content)
 
 
 def calls(
