@@ -133,6 +133,7 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
         tell_ready: Called when clients are accepted, with the websocket's URL and what returns a link to the console,
             at which a browser logs in once (empty without a console).
         had_hangup: Returns whether SIGHUP came before the daemon handled it.
+        tell_stopping: Called when somebody has asked for the end.
     """
 
     settings: ServerSettings
@@ -141,6 +142,7 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
     configuration: Configuration
     tell_ready: Callable[[str, Callable[[], str]], None]
     had_hangup: Callable[[], bool] = lambda: False
+    tell_stopping: Callable[[], None] = lambda: None
 
 
 async def run_daemon(plan: DaemonPlan) -> None:
@@ -241,6 +243,7 @@ class _DaemonRun:
                 self._plan.tell_ready(self._url, partial(self._daemon.console.link, self._url))
                 self._supervisor.ready(f"serves at {self._url}")
                 await self._gateway.stopped.wait()
+                self._plan.tell_stopping()
                 if node is not None:
                     await node.begin_leaving()
                 seconds = self._daemon.settings.drain_seconds

@@ -24,7 +24,7 @@ from ...gateway.lifecycle import DaemonPlan, run_daemon
 from ...gateway.shared.clients_channel import ClientsChannel
 from ...providers.catalog.book import ProviderBook
 from ...runtime.disk.core_dumps import forbid_core_dumps
-from ...runtime.errors import ConflictError, NodeFenced, ValidationError
+from ...runtime.errors import CallboardError, ConflictError, NodeFenced, ValidationError
 from ...tools.registry import unknown_in_rules
 from ...tools.workspace.roots import check_root
 from ..exit_codes import ANSWERED
@@ -67,6 +67,7 @@ def serve(
     forbid_core_dumps()
 
     bound: list[int] = []  # the port, once it is taken
+    asked: list[bool] = []  # for its end
 
     def load() -> Settings:
         found = load_settings(config)
@@ -97,16 +98,41 @@ def serve(
         ),
         tell_ready=partial(_welcome, data, file, settings),
         had_hangup=had_hangup,
+        tell_stopping=lambda: asked.append(True),
     )
     gc.freeze()  # modules stay: looking through them for garbage held all turns up for 50 ms now and then
     with serve_log(data, options.log_format):
         try:
-            trio.run(run_daemon, plan)
+            _run(plan)
         except NodeFenced as error:
-            # Nothing of this process is of use: its sessions go on elsewhere. The same command begins anew.
             logging.getLogger(__name__).warning("%s", error)
-            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+            if not asked:  # else whoever wanted its end has it
+                # Nothing of this process is of use: its sessions go on elsewhere. The same command begins anew.
+                os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return ANSWERED
+
+
+def _run(plan: DaemonPlan) -> None:
+    try:
+        trio.run(run_daemon, plan)
+    except BaseExceptionGroup as group:
+        fenced = fenced_in(group)
+        if fenced is None:
+            raise
+        raise fenced from group
+
+
+def fenced_in(error: BaseException) -> NodeFenced | None:
+    """Return that this node was fenced, if that alone is why a daemon ended: several of its tasks may have met it at once,
+    and what can't be stored then fails as well."""
+    if isinstance(error, NodeFenced):
+        return error
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    fenced, others = error.split(NodeFenced)
+    if fenced is None or (others is not None and others.split(CallboardError)[1] is not None):
+        return None
+    return next(filter(None, map(fenced_in, fenced.exceptions)))
 
 
 def clustered(

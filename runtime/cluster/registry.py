@@ -133,11 +133,13 @@ class Registry:
             key: By which the others know it in this life; see `tickets`.
         """
         with self._database.transaction():
-            self._rows(
+            forgotten = self._rows(
                 "delete from nodes where state in ('fenced', 'ended')"
-                f" and lease_until_ms < {self._sql.now} - ? and node_id <> ?",
+                f" and lease_until_ms < {self._sql.now} - ? and node_id <> ? returning node_id",
                 (_KEPT_MS, node.node_id),
             )
+            for each in forgotten:
+                self._rows("delete from node_keys where node_id = ?", tuple(each))
             values = (
                 node.url,
                 node.version,

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
 from callboard.actors.cluster.opening import default_url
+from callboard.cli.daemon.serve import fenced_in
+from callboard.client.client import connect
+from callboard.providers.testing.script import stall
+from callboard.providers.testing.scripted_server import open_scripted_server
+from callboard.runtime.cluster.postgres import PostgresDatabase
+from callboard.runtime.errors import NodeFenced, StorageError
+from callboard.runtime.store.postgres.address import address_of
 from support.cli.command import Command
 from support.cli.command import command as command
 from support.cli.daemon_process import serving
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
+from support.waits import until
 
 
 @pytest.fixture
@@ -52,3 +63,49 @@ def test_a_node_that_listens_everywhere_is_reached_by_its_machines_name() -> Non
     assert default_url("127.0.0.1", 1) == "http://127.0.0.1:1"
     assert default_url("::1", 1) == "http://[::1]:1"
     assert default_url("0.0.0.0", 1) == f"http://{socket.gethostname()}:1"
+
+
+def test_a_node_that_was_fenced_is_told_from_one_that_failed() -> None:
+    fenced, lost = NodeFenced("others have taken its sessions"), StorageError("not stored")
+    assert fenced_in(fenced) is fenced
+    assert fenced_in(lost) is None
+    inner = ExceptionGroup("", [fenced, lost])
+    assert fenced_in(ExceptionGroup("", [lost, inner])) is fenced
+    assert fenced_in(ExceptionGroup("", [lost, lost])) is None
+    assert fenced_in(ExceptionGroup("", [inner, ValueError("a bug")])) is None
+
+
+async def test_a_node_that_is_fenced_while_it_stops_ends_and_does_not_begin_anew(
+    command: Command, url: str
+) -> None:
+    data, database = command.home / "data", PostgresDatabase(address_of(url))
+
+    def state() -> str:
+        return str(database.rows("select state from nodes", ())[0][0])
+
+    def log() -> str:
+        return (data / "callboard.log").read_text()
+
+    async with open_scripted_server([stall("Begun.")]) as model:
+        command.configure(f'[providers.slow]\nbase_url = "{model.base_url}"\n')
+        given = ("--node", "a", "--model", "slow/text-5", "--root", str(command.workspace))
+        async with serving(command, "--store", url, *given) as daemon:
+            async with connect(daemon.url, daemon.token.reveal()) as client:
+                row = await client.create_session(workspace=str(command.workspace))
+                await client.prompt(row.session_id, "Go.")
+                await until(lambda: len(model.requests) == 1)
+            os.kill(daemon.pid, signal.SIGTERM)
+            await until(lambda: state() == "draining")
+            database.rows("update nodes set state = 'fenced'", ())
+            await until(lambda: "others have taken its sessions" in log())
+            await until(lambda: has_ended(daemon.pid))
+    assert (state(), log().count("joined, term")) == ("fenced", 1)
+    database.close()
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or waits for its parent alone; one that begins anew goes on under its number."""
+    try:
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return True

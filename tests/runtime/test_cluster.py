@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+
 import msgspec
 import pytest
 
@@ -129,6 +131,20 @@ def test_two_nodes_with_one_name_are_one_too_many(cluster: Cluster) -> None:
     cluster.wait(0.4, a)
     cluster.wait(1.6)  # the first one is gone
     assert cluster.node("a").life == Term("a", 2)
+
+
+def test_the_key_of_a_node_goes_when_the_node_is_forgotten(cluster: Cluster) -> None:
+    def keys() -> list[str]:
+        rows = cluster.database.rows("select node_id from node_keys order by node_id", ())
+        return list(starmap(str, rows))
+
+    cluster.node("a").membership.leave()
+    cluster.node("b")
+    assert keys() == ["a", "b"]
+    cluster.database.now_ms += 8 * 24 * 3600 * 1000
+    cluster.node("c")
+    assert keys() == ["b", "c"]  # b may come back: nobody has fenced it
+    assert "a" not in {node.node_id for node in cluster.registry.nodes()}
 
 
 def test_a_name_is_not_taken_over_while_the_database_may_have_forgotten_renewals(
