@@ -15,8 +15,8 @@ from ...runtime.history import Call
 from ...runtime.identity import now_ms
 from ...runtime.kernel.mailbox import Reply
 from ...runtime.store.rows import OpenTurn
+from ..calls.outcome import cancelled_call
 from ..conversation.conversation import Conversation
-from ..turn.broken_off import cancelled_call
 
 
 @contextmanager

@@ -12,7 +12,7 @@ could not be cleaned up in time is named in it (`unreaped`).
 
 Begin with `turn`, from `run` to `_converse`. `model_caller` gets one whole answer: retries, the next
 model, a shorter history, each attempt charged. `without_answer` has turns that make calls which a program
-gave, or sum the conversation up; `lent_model` lends its model to calls, and `broken_off` has the results of those that were cut. `setup` decides the agent, models and tools of a turn, and says what a turn
+gave, or sum the conversation up; `lent_model` lends its model to calls. `setup` decides the agent, models and tools of a turn, and says what a turn
 needs of its host (a session, or a replay).
 Comes in: an input and its options; stream batches from the model stream; committed events.
 Goes out: `StartModelCall`, `RunCalls`; events through its host; batches and progress to listeners.

@@ -49,8 +49,8 @@ from ...runtime.store.recovery import closing_events
 from ...runtime.store.rows import ApprovalRow, OpenTurn
 from ...runtime.stream import StopReason, StreamError
 from ...tools.processes.unreaped import unreaped
+from ..calls.outcome import cancelled_call, unfinished
 from ..model.answer import AnswerBuilder, TokenCount
-from .broken_off import cancelled_call, unfinished
 from .model_caller import ModelCaller, wait_gone
 from .setup import TurnHost, TurnSetup, told
 from .without_answer import (
