@@ -114,13 +114,13 @@ class SpanWriter:
             _PLACE.pack(_ID_TAG, span.span_id, _START, start, _END, end),
         ]
         for name, value in span.own.items():
-            if value.__class__ is int:
+            if type(value) is int:
                 digits = _varint(value)
                 parts += (self._number_heads[name][len(digits)], digits)
-            elif value.__class__ is str:
+            elif type(value) is str:
                 text = value.encode("utf-8", "replace")
                 parts += (self._text_heads[name][len(text)], text)
-            elif value.__class__ is float:
+            elif type(value) is float:
                 parts += (self._float_heads[name], _FLOAT.pack(value))
             else:
                 parts.append(self._kept[name][value])

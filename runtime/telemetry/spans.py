@@ -336,7 +336,7 @@ class SpanBuilder:
         if not self._is_silent:
             template = turn.templates.of_model(session.agent, event.provider, event.model, "")
             asked_ms = at_ms - event.duration_ms
-            self._chat(turn, template, _numbered(session, seq), own, asked_ms, at_ms)
+            self._emit(template, _numbered(session, seq), asked_ms, at_ms, own)
 
     def _switched(self, session: _Session, event: ModelSwitched, at_ms: int, seq: int) -> None:
         if (turn := session.turns.get(event.turn_id)) is None:
