@@ -16,6 +16,8 @@ import "../words/screens/usage";
 export { default as Agents } from "./agents/screen";
 export { default as Logs } from "./logs/screen";
 export { default as Mcp } from "./mcp/screen";
+export { Slash } from "./mcp/slash";
+export { Withheld } from "./mcp/withheld";
 export { default as Memory } from "./memory/screen";
 export { default as Providers } from "./providers/screen";
 export { default as Schedules } from "./schedules/screen";

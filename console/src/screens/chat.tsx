@@ -22,6 +22,7 @@ import { Composer } from "./composer";
 import { Files } from "./files";
 import { Find } from "./find";
 import { Asked } from "./question";
+import { further } from "./routes";
 
 /** What an item takes until it is measured, and a message of the record that is not read. */
 const ESTIMATES = { message: 120, calls: 52, live: 80, question: 160, gap: 0, head: 0 } as const;
@@ -93,6 +94,7 @@ export function Chat() {
   }
   const items = itemsOf(session);
   const last = lastTurn(session, items);
+  const Withheld = app.may("mcp/list") ? further.value?.Withheld : undefined;
   return (
     <div class="chat">
       {isFinding.value && <Find items={items} />}
@@ -120,6 +122,7 @@ export function Chat() {
         </p>
       )}
       {session.unknown > 0 && <p class="notice">{its.unknownEvents(session.unknown)}</p>}
+      {Withheld !== undefined && <Withheld />}
       <Outgoing inputs={own} />
       <Composer session={session} />
     </div>

@@ -9,6 +9,7 @@ import { prompt } from "../store/inputs";
 import { words } from "../store/settings";
 import { BudgetFields, BudgetOf } from "./budget";
 import { Meter } from "./meter";
+import { further } from "./routes";
 
 const MAX_HEIGHT = 240;
 /** Escape twice within this time stops the turn. */
@@ -66,7 +67,7 @@ export function Composer({ session }: { session: Session | null }) {
     field.current?.focus();
   };
   const write = (value: string) => {
-    app.drafts.set(name, value);
+    compose.keep(name, value);
     setText(value);
   };
   const isEmpty = text.trim() === "" && files.length === 0;
@@ -75,6 +76,9 @@ export function Composer({ session }: { session: Session | null }) {
     prompt(text, isRunning ? compose.mode.value : "queue");
     write("");
   };
+  const isForeign = compose.isForeign(name, text);
+  const isSlash = !isForeign && /^\/\S*$/.test(text) && app.may("mcp/prompts");
+  const Slash = isSlash ? further.value?.Slash : undefined;
   const key = (event: KeyboardEvent) => {
     // While a word is composed, as in Chinese, Enter takes the word.
     if (event.isComposing || event.keyCode === 229) return;
@@ -102,91 +106,105 @@ export function Composer({ session }: { session: Session | null }) {
   };
   if (!app.may("session/prompt") && app.link.welcome.value !== null) return null;
   return (
-    <form
-      class={`composer ${isOver ? "is-over" : ""}`}
-      onSubmit={(event) => {
-        event.preventDefault();
-        send();
-      }}
-    >
-      {isOver && <p class="drop">{its.composer.drop}</p>}
-      {files.length > 0 && (
-        <ul class="files" aria-label={its.composer.files}>
-          {files.map((file) => (
-            <li key={file.id}>
-              {file.url !== "" ? <img src={file.url} alt="" /> : <Icon name="file" />}
-              <span class="name">{shown(file.name)}</span>
-              <span class="size">{size(file.size)}</span>
-              <button
-                type="button"
-                class="quiet tiny"
-                aria-label={its.composer.takeOut(shown(file.name))}
-                title={its.composer.takeOut(shown(file.name))}
-                onClick={() => compose.takeOut(file.id)}
-              >
-                <Icon name="close" />
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
-      <textarea
-        ref={field}
-        rows={1}
-        aria-label={its.compose}
-        placeholder={its.placeholder}
-        value={text}
-        onInput={(event) => write(event.currentTarget.value)}
-        onKeyDown={key}
-        onPaste={paste}
-      />
-      <div class="tools">
-        <input
-          ref={picker}
-          type="file"
-          multiple
-          hidden
-          onChange={(event) => {
-            attach([...(event.currentTarget.files ?? [])]);
-            event.currentTarget.value = "";
+    <div class="writes">
+      {Slash !== undefined && field.current !== null && (
+        <Slash
+          key={name}
+          field={field.current}
+          text={text}
+          take={(taken, isUntrusted) => {
+            if (isUntrusted) compose.noteMade(name, taken);
+            write(taken);
           }}
         />
-        <button
-          type="button"
-          class="quiet tiny"
-          aria-label={its.composer.attach}
-          title={its.composer.attach}
-          onClick={() => picker.current?.click()}
-        >
-          <Icon name="clip" />
-        </button>
-        <ChosenOptions />
-        <Meter session={session} />
-        <span class="rest" />
-        {isRunning && !isEmpty && (
-          <select
-            class="mode"
-            aria-label={its.composer.mode}
-            value={compose.mode.value}
-            onChange={(event) => (compose.mode.value = event.currentTarget.value as compose.Mode)}
-          >
-            {(["queue", "steer", "interrupt"] as const).map((each) => (
-              <option key={each} value={each}>
-                {its.composer.modes[each]}
-              </option>
+      )}
+      <form
+        class={`composer ${isOver ? "is-over" : ""}`}
+        onSubmit={(event) => {
+          event.preventDefault();
+          send();
+        }}
+      >
+        {isForeign && <p class="under">{its.composer.foreign}</p>}
+        {isOver && <p class="drop">{its.composer.drop}</p>}
+        {files.length > 0 && (
+          <ul class="files" aria-label={its.composer.files}>
+            {files.map((file) => (
+              <li key={file.id}>
+                {file.url !== "" ? <img src={file.url} alt="" /> : <Icon name="file" />}
+                <span class="name">{shown(file.name)}</span>
+                <span class="size">{size(file.size)}</span>
+                <button
+                  type="button"
+                  class="quiet tiny"
+                  aria-label={its.composer.takeOut(shown(file.name))}
+                  title={its.composer.takeOut(shown(file.name))}
+                  onClick={() => compose.takeOut(file.id)}
+                >
+                  <Icon name="close" />
+                </button>
+              </li>
             ))}
-          </select>
+          </ul>
         )}
-        {isRunning && (
-          <button type="button" class="stop" disabled={app.isStopping.value} onClick={() => void app.cancel()}>
-            <span aria-hidden="true">■</span> {app.isStopping.value ? its.stopping : its.stop}
+        <textarea
+          ref={field}
+          rows={1}
+          aria-label={its.compose}
+          placeholder={its.placeholder}
+          value={text}
+          onInput={(event) => write(event.currentTarget.value)}
+          onKeyDown={key}
+          onPaste={paste}
+        />
+        <div class="tools">
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            hidden
+            onChange={(event) => {
+              attach([...(event.currentTarget.files ?? [])]);
+              event.currentTarget.value = "";
+            }}
+          />
+          <button
+            type="button"
+            class="quiet tiny"
+            aria-label={its.composer.attach}
+            title={its.composer.attach}
+            onClick={() => picker.current?.click()}
+          >
+            <Icon name="clip" />
           </button>
-        )}
-        <button type="submit" class="primary" disabled={isEmpty}>
-          {its.send}
-        </button>
-      </div>
-    </form>
+          <ChosenOptions />
+          <Meter session={session} />
+          <span class="rest" />
+          {isRunning && !isEmpty && (
+            <select
+              class="mode"
+              aria-label={its.composer.mode}
+              value={compose.mode.value}
+              onChange={(event) => (compose.mode.value = event.currentTarget.value as compose.Mode)}
+            >
+              {(["queue", "steer", "interrupt"] as const).map((each) => (
+                <option key={each} value={each}>
+                  {its.composer.modes[each]}
+                </option>
+              ))}
+            </select>
+          )}
+          {isRunning && (
+            <button type="button" class="stop" disabled={app.isStopping.value} onClick={() => void app.cancel()}>
+              <span aria-hidden="true">■</span> {app.isStopping.value ? its.stopping : its.stop}
+            </button>
+          )}
+          <button type="submit" class="primary" disabled={isEmpty}>
+            {its.send}
+          </button>
+        </div>
+      </form>
+    </div>
   );
 }
 

@@ -10,6 +10,7 @@
 // 4. Its lines in `beyond.ts`, and its row below, with the method without which there is nothing to show: who may not call that does
 //    not see it.
 // A screen that is not in the table does not exist: the navigation has no dead ends.
+import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import type { Method } from "../link";
 import type { IconName } from "../parts/icon";
@@ -31,7 +32,12 @@ export interface ScreenEntry {
 export const GROUPS = ["work", "watch", "set"] as const;
 export type Group = (typeof GROUPS)[number];
 
-export const beyond = () => import("./beyond");
+/** What is loaded of it, for the parts that the chat has of it. */
+export const further = signal<typeof import("./beyond") | null>(null);
+
+export async function beyond(): Promise<typeof import("./beyond")> {
+  return (further.value = await import("./beyond"));
+}
 
 /** Load the screens before somebody comes to them, so that they are there when the daemon is not. */
 export function loadAhead(): void {

@@ -59,6 +59,25 @@ export const agent = computed(() => {
   const row = app.sessions.value.find((each) => each.session_id === place.value);
   return row?.agent ?? ((place.value !== "" && app.open.value?.agent) || choices.value.agent || "general");
 });
+
+/** Texts that servers made of prompts: what holds one was written by others, also when it is brought back or pasted. */
+let made: readonly string[] = [];
+const MAX_MADE = 32;
+const foreign = (name: string) => `foreign:${name}`;
+
+/** Note that others wrote what stands where the person writes, until nothing stands there. */
+export function noteMade(name: string, text: string): void {
+  app.drafts.set(foreign(name), "1");
+  if (text !== "") made = [...made, text].slice(-MAX_MADE);
+}
+export const isForeign = (name: string, text: string): boolean => text !== "" && (app.drafts.get(foreign(name)) === "1" || made.some((each) => text.includes(each)));
+
+/** Keep what is written and not sent. */
+export function keep(name: string, text: string): void {
+  app.drafts.set(name, text);
+  if (text === "") app.drafts.set(foreign(name), "");
+}
+
 export const files = computed(() => given.value[place.value] ?? []);
 
 export function choose(change: Partial<Choices>): void {
@@ -142,6 +161,7 @@ export function forget(): void {
   for (const each of Object.values(given.peek()).flat()) if (each.url !== "") URL.revokeObjectURL(each.url);
   given.value = {};
   chosen.value = {};
+  made = [];
 }
 
 /** Take what was added, for an input that goes out. */

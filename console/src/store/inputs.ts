@@ -14,6 +14,8 @@ export interface Waiting {
   mode: compose.Mode;
   choices: compose.Choices;
   files: readonly compose.GivenFile[];
+  /** Others may have written it. */
+  isForeign: boolean;
   /** An event of the session has said it; its answer is on the way. */
   isOnRecord?: boolean;
 }
@@ -22,7 +24,7 @@ export const waiting = signal<Waiting[]>([]);
 
 export function prompt(text: string, mode: compose.Mode = "queue"): void {
   const sessionId = route.value.screen === "chat" ? route.value.id : null;
-  const input = { key: crypto.randomUUID(), sessionId, text, problem: "", mode, choices: compose.choices.peek(), files: compose.takeFiles() };
+  const input = { key: crypto.randomUUID(), sessionId, text, problem: "", mode, choices: compose.choices.peek(), isForeign: compose.isForeign(sessionId ?? "", text), files: compose.takeFiles() };
   waiting.value = [...waiting.value, input];
   void sendWaiting();
 }
@@ -73,6 +75,7 @@ async function send(input: Waiting): Promise<void> {
     ...(options === null ? {} : { options }),
     ...(budget === null ? {} : { budget }),
     ...(attachments.length === 0 ? {} : { attachments }),
+    ...(input.isForeign ? { is_untrusted: true } : {}),
     idempotency_key: input.key,
   });
 }

@@ -211,6 +211,7 @@ export const en = {
     files: "Files that go along",
     takeOut: (name: string) => `Take out ${name}`,
     drop: "Drop the files to send them along",
+    foreign: "A server made this text: it counts as written by strangers.",
     refused: {
       many: "At most 16 files go with a message; the others were left out.",
       large: "Files of a message have together 20 MB at most; what was too large was left out.",

@@ -217,6 +217,7 @@ export const zh: Words = {
     files: "随消息发送的文件",
     takeOut: (name) => `移除 ${name}`,
     drop: "松开即可附加文件",
+    foreign: "此文本由服务器生成，视为陌生人所写。",
     refused: {
       many: "一条消息最多附 16 个文件，其余未附上。",
       large: "一条消息的文件合计不超过 20 MB，过大的未附上。",

@@ -1,7 +1,8 @@
 """A daemon with something to look at, for a browser: `python -m support.gateway.console_watch_peer`, see `console_peer`.
 
 It has had turns on several days, remembers things, has a schedule, a server of MCP and skills. A line `changed` on stdin has the
-server of MCP describe a tool in other words, `lock` has it want a login, `edit` changes a skill, `log WORDS` logs a warning, and `token ROLE` prints a token.
+server of MCP describe a tool in other words, `prompts` has it offer prompts, `prompts WORDS` describe one in these words, `lock` has it
+want a login, `edit` changes a skill, `log WORDS` logs a warning, and `token ROLE` prints a token.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import trio
@@ -74,6 +76,17 @@ prompt = "You look things up."
 input = 3.0
 output = 15.0
 """
+
+
+PROMPTS: list[dict[str, Any]] = [
+    {
+        "name": "weather",
+        "description": "Asks for the weather of a place.",
+        "arguments": [{"name": "city", "description": "Where", "required": True}, {"name": "day"}],
+    },
+    {"name": "hello", "title": "Says hello", "description": "A greeting."},
+]
+"""What its server of MCP makes texts of."""
 
 
 async def _pause(context: ToolContext, seconds: float) -> str:
@@ -229,6 +242,11 @@ async def _listen(watched: Watched) -> None:
                     _say(f"{daemon.gateway.daemon.console.link(daemon.url)} {daemon.token}")
                 case "changed":
                     web.tools = {"say": "Says what it is given, and sends it to a friend."}
+                case "prompts":
+                    web.prompts = (
+                        PROMPTS if rest == "" else [{**PROMPTS[0], "description": rest}, PROMPTS[1]]
+                    )
+                    _say("offered")
                 case "lock":
                     Issuer(web)
                 case "edit":

@@ -18,6 +18,8 @@ from urllib.request import urlopen
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 MIB = 1024 * 1024
+OFFERING: dict[str, Any] = {"prompts": {}, "completions": {}}
+CITIES = ("Bergen", "Berlin", "Bern", "Lisbon")
 
 
 class McpWebServer:
@@ -26,6 +28,7 @@ class McpWebServer:
     Attributes:
         fault: What it does wrong, or how it answers.
         tools: Names and descriptions of its tools.
+        prompts: Its prompts as it lists them; one is made of its name and what it is given, and any argument may be a city.
         requests: What it was sent: method, path, headers by lower-case name, and the message.
         sessions: How many sessions it has begun.
         is_over: Set when the test is over; whoever hangs ends then.
@@ -34,6 +37,7 @@ class McpWebServer:
     def __init__(self) -> None:
         self.fault = ""
         self.tools = {"say": "Says what it is given."}
+        self.prompts: list[dict[str, Any]] = []
         self.requests: list[tuple[str, str, dict[str, str], dict[str, Any]]] = []
         self.sessions = 0
         self.token = ""
@@ -136,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._result(
                     {
                         "protocolVersion": "2025-11-25",
-                        "capabilities": {"tools": {}},
+                        "capabilities": {"tools": {}, **(OFFERING if self.its.prompts else {})},
                         "serverInfo": {"name": "web", "version": "1"},
                     },
                     {"mcp-session-id": f"s{self.its.sessions}"},
@@ -150,6 +154,17 @@ class _Handler(BaseHTTPRequestHandler):
                         ]
                     }
                 )
+            case "prompts/list":
+                self._result({"prompts": self.its.prompts})
+            case "prompts/get":
+                name, given = self.said["params"]["name"], self.said["params"].get("arguments", {})
+                said = "\n".join([f"{name}:", *(f"{key} is {its}" for key, its in given.items())])
+                part = {"type": "text", "text": said}
+                self._result({"messages": [{"role": "user", "content": part}]})
+            case "completion/complete":
+                begun = self.said["params"]["argument"]["value"]
+                values = [each for each in CITIES if each.startswith(begun)]
+                self._result({"completion": {"values": values}})
             case "tools/call":
                 if self.its.fault == "forgets":
                     self.its.fault = ""

@@ -61,6 +61,11 @@ export function Review({ offer, accepted, accept, leave }: Props) {
             </li>
           ))}
         </ul>
+        {(offer.offers?.prompts ?? []).map((each) => (
+          <p key={each.name} class="said-box">
+            {text.prompts}: <code>{shown(each.name)}</code> {shown([each.title, each.description, ...(each.arguments ?? []).map((one) => `${one.name}: ${one.description ?? ""}`)].filter(Boolean).join(" · "))}
+          </p>
+        ))}
         {offer.offers?.instructions && (
           <details>
             <summary>{text.instructions}</summary>

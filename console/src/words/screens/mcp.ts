@@ -60,6 +60,11 @@ export const its = inBoth(
     which: "Server",
     added: "The server was added.",
     addBare: "Add it without tools, to log in first",
+    prompts: "Prompts",
+    insert: "Put it where I write",
+    isOther: (name: string) => `The server ${name} is not as it was accepted.`,
+    isWithheld: (names: string) => `Withheld until somebody has looked at it: ${names}.`,
+    look_: "Look at it",
   },
   {
     lead: "模型上下文协议（MCP）服务器为代理提供更多工具。工具仅按人工接受的原文提供。",
@@ -119,5 +124,10 @@ export const its = inBoth(
     which: "服务器",
     added: "服务器已添加。",
     addBare: "先添加（不含工具），再登录",
+    prompts: "提示",
+    insert: "放入输入框",
+    isOther: (name: string) => `服务器 ${name} 与接受时不同。`,
+    isWithheld: (names: string) => `在有人审阅之前停用：${names}。`,
+    look_: "审阅",
   },
 );
