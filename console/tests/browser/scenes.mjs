@@ -162,7 +162,7 @@ export const scenes = [
     await page.locator(".problem").first().waitFor();
   }),
   golden("usage", to("#/usage", ".tiles")),
-  golden("logs", to("#/logs", ".log")),
+  golden("logs", to("#/logs", "main:has(.tiles) .log")),
   state("logs-none", async (page) => {
     await page.locator("main .segments input").last().check({ force: true });
     await page.locator(".log-none").waitFor();
