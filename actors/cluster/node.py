@@ -380,7 +380,7 @@ class ClusterNode:
             try:
                 await self._in_thread(partial(self._agree, life), self._one)
             except CallboardError:
-                await self.leave()
+                await self.leave()  # noqa: ASYNC120  a cancel ends it as well
                 raise
 
     def _agree(self, life: Term) -> None:

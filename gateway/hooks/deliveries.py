@@ -96,15 +96,14 @@ class Hooks:
             try:
                 async with self._locks.setdefault(hook.name, trio.Lock()):
                     return await self._made(hook, delivery, attachments, exchange.head.trace)
-            except SessionElsewhere as elsewhere:
-                self._let_in[hook.name].pop()  # it counts where it is taken
-                http = host_of(self._daemon.runtime).http
-                if (answer := await pass_on(http, exchange, body, elsewhere)) is not None:
-                    return answer
-                if trio.current_time() > until:
-                    raise BadHead(
-                        503, f"{elsewhere} It does not answer.", (("retry-after", "5"),)
-                    ) from None
+            except SessionElsewhere as error:
+                elsewhere = error
+            self._let_in[hook.name].pop()  # it counts where it is taken
+            http = host_of(self._daemon.runtime).http
+            if (answer := await pass_on(http, exchange, body, elsewhere)) is not None:
+                return answer
+            if trio.current_time() > until:
+                raise BadHead(503, f"{elsewhere} It does not answer.", (("retry-after", "5"),))
             await trio.sleep(AGAIN_SECONDS)  # it may be claimed by another, or by this one
 
     async def _checked(
