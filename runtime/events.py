@@ -169,7 +169,7 @@ class AttemptCharged(Event, frozen=True, kw_only=True, tag="attempt_charged"):
     estimate: Usage | None = None
     call_id: str = ""
     answer: str = ""
-    duration_ms: int = 0
+    duration_ms: StoredInteger = 0
 
 
 class SessionBudgetSet(Event, frozen=True, kw_only=True, tag="session_budget_set"):

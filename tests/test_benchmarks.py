@@ -81,7 +81,8 @@ def test_the_editors_bridge_has_a_row_for_each_figure() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.strip("| ").split(" | ")[0] for line in done.stdout.splitlines()[2:]]
     first = [f"first chunk {share}" for share in ("p10", "p50", "p99")]
-    assert rows == ["memory", *first, "fast model", "paced model"]
+    floor = ["floor, a loop that blocks", "floor, a task of Trio"]
+    assert rows == [*floor, "memory", *first, "fast model", "paced model"]
 
 
 def test_growth_has_a_column_for_each_size() -> None:

@@ -113,7 +113,8 @@ async def test_each_list_wakes_its_followers_in_the_next_step(tmp_path: Path) ->
             "skills": lambda: runtime.skills.allow(skill.path, skill.digest),
         }
         told = {name: partial(host_of(runtime).lists.changed, name) for name in ListName}
-        for name in ListName:
+        said = [name for name in ListName if name is not ListName.STATUS]  # that one is looked at
+        for name in said:
             follower = Follower(runtime, name)
             await nursery.start(follower.run)
             await trio.testing.wait_all_tasks_blocked()

@@ -173,7 +173,7 @@ class World:
                 empty_database() as connection,
                 played_edges(self.seed, self.clock, self.network, _is_dead),
                 mock.patch("callboard.embedding.runtime._open_store", self._open_store),
-                mock.patch("callboard.embedding.runtime.VersionStore", self._open_versions),
+                mock.patch("callboard.embedding.runtime.versions_of", self._open_versions),
                 mock.patch("callboard.embedding.runtime.Sandbox", _NoSandbox),
                 mock.patch.object(RemoteEvents, "put", self._put),
                 mock.patch.object(RemoteEvents, "_subscribe", self._subscribe),
@@ -350,7 +350,7 @@ class World:
             await life.over.wait()
             await trio.sleep(self._away.choice(BACK_AFTER_SECONDS))
 
-    def _open_versions(self, folder: Path | None) -> VersionStore:
+    def _open_versions(self, folder: Path | None, _node: object) -> VersionStore:
         return VersionStore(self.folder / "data")
 
     async def _open_store(self, folder: Path | None, _url: str | None = None) -> Store:

@@ -87,6 +87,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"wanted": CallFilter(session_id="s1")},
         {"wanted": CallFilter(since_ms=1, within=FEW)},
     ],
+    "finished_call": [{"session_id": "s1", "call_id": "c1"}],
     "full_output": [{"session_id": "s1", "call_id": "c1"}],
     "marked_files": [{}],
     "usage": [{}, {"session_id": "s1"}, {"since_ms": 1, "after": 1, "limit": 1}],
