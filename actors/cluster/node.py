@@ -16,7 +16,7 @@ from ...runtime.cluster.diagnosis import cluster_rows, node_rows, problems_of
 from ...runtime.cluster.fence import NodeFence
 from ...runtime.cluster.lease import LEASE_SECONDS, QUIET_SECONDS
 from ...runtime.cluster.membership import Claims, Members, Membership
-from ...runtime.cluster.nodes import Joining, Owner, Term
+from ...runtime.cluster.nodes import Joining, Owner, Term, elsewhere
 from ...runtime.cluster.placement import rank
 from ...runtime.cluster.registry import GRANTS, LATE_MS, NODES, TOKENS, Database, Registry
 from ...runtime.cluster.roots import NamedRoots, missing_root
@@ -36,14 +36,13 @@ from ...runtime.errors import (
     NodeFenced,
     NotFoundError,
     RecordLost,
-    SessionElsewhere,
     StorageError,
     ValidationError,
 )
 from ...runtime.redaction import Secret, redacting_logger, redactor
 from ...runtime.store.interface import Store
 from ...runtime.wire.daemon import ClusterNodeRow, ClusterState
-from .shared_locks import SharedLocks
+from .shared_locks import LOST_PLACE, SharedLocks
 
 logger = redacting_logger(__name__)
 
@@ -199,7 +198,7 @@ class ClusterNode:
         """Make this node the owner, if there is none, and recover the session; see `Owners.claim`."""
         owner = await self.other_owner(session_id, LEAVE_SECONDS)
         if owner is not None:
-            raise _elsewhere(session_id, owner)
+            raise elsewhere(session_id, owner)
 
     async def other_owner(self, session_id: str, patience: float = 0.0) -> Owner | None:
         """Return which other node owns a session; `None` once it is this node's, which claims it if nobody has it.
@@ -218,7 +217,7 @@ class ClusterNode:
         """
         life = self.life
         if life is None:
-            raise NodeFenced("this node has lost its place in the cluster, and comes back soon")
+            raise NodeFenced(LOST_PLACE)
         began = trio.current_time()
         while True:
             async with self._claiming:  # whoever has claimed it before recovers it first
@@ -234,12 +233,16 @@ class ClusterNode:
                     await self._take_over([*claimed, *({session_id} - {*claimed})])
                     self._owned.add(session_id)
                     return None
-            if owner.is_gone:
+            if owner.is_gone and owner.root not in self.roots.owned:
                 return self._claimant(session_id, owner)
             # An owner that does not renew is gone, and the session this node's within a moment; so it is of one that ends.
-            is_late = owner.left_ms <= LATE_MS
+            is_late = owner.is_gone or owner.left_ms <= LATE_MS
             waits = LEASE_SECONDS if is_late else patience if owner.is_leaving else 0.0
             if trio.current_time() >= began + waits:
+                if (
+                    owner.is_gone
+                ):  # it could have been claimed, if this node's own lease did not end meanwhile
+                    raise NodeFenced(LOST_PLACE)
                 return owner
             await trio.sleep(AGAIN_SECONDS)
 
@@ -263,7 +266,8 @@ class ClusterNode:
 
     async def folder_of(self, session_id: str, place: str) -> str:
         """Return the folder of a session's place on record; raise `CallboardError` if none may work there."""
-        if place.startswith("/"):
+        place = self.place_of(place) if place.startswith("/") else place
+        if place.startswith("/"):  # outside of all named roots
             await trio.lowlevel.checkpoint()
             folder = place
         else:
@@ -284,7 +288,7 @@ class ClusterNode:
     def ticket_for(self, life: Term) -> Secret:
         """Return what this node shows another one, once; raise `NodeFenced` without a place in the cluster."""
         if (own := self.life) is None:
-            raise NodeFenced("this node has lost its place in the cluster, and comes back soon")
+            raise NodeFenced(LOST_PLACE)
         return self._tickets.new(own, life, self._membership.key)
 
     def is_answer(self, ticket: Secret, proof: str) -> bool:
@@ -577,17 +581,6 @@ class ClusterNode:
     ) -> _Result:
         # Not abandoned: a connection is used by one thread at a time, and each statement is bounded.
         return await trio.to_thread.run_sync(work, limiter=limiter)
-
-
-def _elsewhere(session_id: str, owner: Owner) -> SessionElsewhere:
-    where = f", at {owner.url}" if owner.url else ""
-    said = f"Session {session_id} runs on node {owner.life.node_id}{where}: ask it there."
-    if owner.is_gone:
-        said = (
-            f"Session {session_id} works in the root {owner.root}, which this node does not have: ask it on node "
-            f"{owner.life.node_id}{where}."
-        )
-    return SessionElsewhere(said, session_id, owner.url)
 
 
 async def _nobody(_: Sequence[str]) -> None:

@@ -17,8 +17,12 @@ from ...runtime.redaction import redacting_logger
 
 logger = redacting_logger(__name__)
 
+LOST_PLACE = "this node has lost its place in the cluster, and comes back soon"
 LOOK_SECONDS = 0.05
-"""Between two attempts to take paths that another node holds, which tells nobody when it gives them back."""
+"""Between two attempts to take paths that another node holds, which tells nobody when it gives them back; and between
+attempts to give some back."""
+MAX_LOOK_SECONDS = 1.0
+"""The longest pause between two attempts: a program holds its workspace for minutes, and each attempt is a transaction."""
 GIVE_SECONDS = 2.0
 """How long a call's end waits for the database; after that, its paths are given back in the background."""
 
@@ -63,11 +67,13 @@ class SharedLocks:
             yield
             return
         if (life := self._life()) is None:
-            raise NodeFenced("this node has lost its place in the cluster, and comes back soon")
+            raise NodeFenced(LOST_PLACE)
         holder = uuid.uuid4().hex
         try:
-            while not await self._take(life, place, holder, paths):  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
-                await trio.sleep(LOOK_SECONDS)
+            pause = LOOK_SECONDS
+            while not await self._take(life, place, holder, paths):
+                await trio.sleep(pause)
+                pause = min(pause * 1.5, MAX_LOOK_SECONDS)
             yield
         finally:
             with trio.move_on_after(GIVE_SECONDS, shield=True):

@@ -114,26 +114,27 @@ def begin_nodes(ray: Any, file: ClusterFile) -> list[str]:
         name=file.name,
         lifetime="detached",
     )
-    if not group.wait(PLACE_SECONDS):
-        util.remove_placement_group(group)
-        raise StorageError(
-            f"Ray found no place for {len(plans)} nodes within {PLACE_SECONDS:g} s: their machines are there, and other "
-            "work has what the nodes need (`ray status` shows it)."
-        )
-    # Machines of Ray need no callboard in their Python: they get the class itself.
-    ray.cloudpickle.register_pickle_by_value(keeper)
-    kept = ray.remote(keeper.NodeKeeper)
     made: list[Any] = []
     try:
+        if not group.wait(PLACE_SECONDS):
+            raise StorageError(
+                f"Ray found no place for {len(plans)} nodes within {PLACE_SECONDS:g} s: their machines are there, and "
+                "other work has what the nodes need (`ray status` shows it)."
+            )
+        # Machines of Ray need no callboard in their Python: they get the class itself.
+        ray.cloudpickle.register_pickle_by_value(keeper)
+        kept = ray.remote(keeper.NodeKeeper)
         for number, plan in enumerate(plans):
             made.append(_make_actor(kept, strategies, group, number, plan))
-    except ValueError as error:  # another command was quicker
+    except BaseException as error:
         for actor in made:
             ray.kill(actor, no_restart=True)
         util.remove_placement_group(group)
-        raise ConflictError(
-            f"Ray made no actor for each node: {error}. Nothing was left behind."
-        ) from error
+        if isinstance(error, ValueError):  # another command was quicker
+            raise ConflictError(
+                f"Ray made no actor for each node: {error}. Nothing was left behind."
+            ) from error
+        raise
     return [plan.name for plan in plans]
 
 
@@ -212,8 +213,10 @@ def end_nodes(ray: Any, file: ClusterFile) -> dict[str, str]:
     Raises:
         NotFoundError: Ray keeps none.
     """
+    util = importlib.import_module("ray.util")
     names = _actors(ray, file)
     if not names:
+        _give_up_place(util, file)
         raise NotFoundError(
             f"Ray keeps no node of {file.name}: there is nothing to end. `callboard cluster status` lists nodes, "
             "whoever keeps them."
@@ -230,10 +233,14 @@ def end_nodes(ray: Any, file: ClusterFile) -> dict[str, str]:
             ended[name] = "its keeper does not answer; the node ends with it"
     for actor in actors.values():
         ray.kill(actor, no_restart=True)
-    util = importlib.import_module("ray.util")
-    with suppress(ValueError):  # there is none: `up` was cut off
-        util.remove_placement_group(util.get_placement_group(file.name))
+    _give_up_place(util, file)
     return ended
+
+
+def _give_up_place(util: Any, file: ClusterFile) -> None:
+    """Give back what is set apart for the nodes, as after an `up` that was cut off."""
+    with suppress(ValueError):  # there is nothing
+        util.remove_placement_group(util.get_placement_group(file.name))
 
 
 def _actors(ray: Any, file: ClusterFile) -> list[str]:

@@ -164,13 +164,22 @@ def _check(plan: ServicePlan) -> None:
                 f"{value!r} has a control character, or is not UTF-8: no service can be made with it. "
                 "Rename the folder."
             )
+    for value in filter(None, files):  # these settings know no quotation marks
+        if not all(map(_is_plain, value)):
+            raise ValidationError(
+                f"{value!r} can't stand in a unit: systemd reads the paths of environment files and credentials as they are, "
+                "without quotation marks. Choose a path of letters, digits and /._-=:,+@% alone."
+            )
 
 
 def _quoted(word: str) -> str:
     """Return a word for a unit, in which `%` begins what systemd puts in its place."""
     text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    is_plain = all(char.isalnum() or char in "/._-=:,+@%" for char in text)
-    return text if is_plain and text else f'"{text}"'
+    return text if text and all(map(_is_plain, text)) else f'"{text}"'
+
+
+def _is_plain(char: str) -> bool:
+    return char.isalnum() or char in "/._-=:,+@%"
 
 
 def _argument(word: str) -> str:

@@ -3796,4 +3796,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 1123cc23a8c2f3f20a04b933fb95829a5b15ec794074c142b3571a3f55899738
+// Of the schema: 862e0e04392393d2275e6f087770a16b97fbdd9876ffc699bd2257c493199603

@@ -39,7 +39,8 @@ async def pass_on(
     head = exchange.head
     if head.one(PASSED_ON) is not None or not owner.url:
         raise BadHead(503, f"session {owner.session_id} changes its node: try again soon", _LATER)
-    headers = {name: value for name, value in head.headers if name not in _OF_THIS_HOP}
+    first = reversed(head.headers)  # of each name: it is what was judged here
+    headers = {name: value for name, value in first if name not in _OF_THIS_HOP}
     url = f"{owner.url.rstrip('/')}/hooks/{quote(exchange.rest, safe='')}"
     try:
         with trio.fail_after(PATIENCE_SECONDS):

@@ -14,6 +14,9 @@ MAX_PLACED = 100_000
 class SharedVersions(VersionStore):
     """The logs of a runtime's sessions; see `VersionStore`.
 
+    Those in a shared folder may be of sessions of another database. So `sessions` names none of them, and they are
+    removed by the names of what is purged alone.
+
     Args:
         data: The data folder; it has the logs of the sessions that work elsewhere.
         shared: For each shared folder, callboard's own folder in it.
@@ -31,11 +34,6 @@ class SharedVersions(VersionStore):
                 while len(self._placed) >= MAX_PLACED:
                     del self._placed[next(iter(self._placed))]
                 self._placed[session_id] = folder
-
-    def sessions(self) -> list[str]:
-        """Return the sessions that have a log of their own, anywhere. Raises `StorageError`."""
-        shared = [self._listed(folder) for folder in self._shared_folders.values()]
-        return [*super().sessions(), *(name for each in shared for name in each)]
 
     def forget(self, session_ids: Iterable[str]) -> None:
         """Remove the logs of sessions. Raises `StorageError`."""

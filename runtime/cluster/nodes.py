@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ..errors import SessionElsewhere
 from .roots import EVERYBODYS, own_root
 
 NodeState = Literal["live", "draining", "fenced", "ended"]
@@ -123,3 +124,15 @@ class HeldPaths(msgspec.Struct, frozen=True, array_like=True):
 
 HELD: msgspec.json.Decoder[list[HeldPaths]] = msgspec.json.Decoder(list[HeldPaths])
 """Reads what is held in a workspace, as the database has it."""
+
+
+def elsewhere(session_id: str, owner: Owner) -> SessionElsewhere:
+    """Return what a node says that is asked for a session which another one has, or is to claim."""
+    where = f", at {owner.url}" if owner.url else ""
+    said = f"Session {session_id} runs on node {owner.life.node_id}{where}: ask it there."
+    if owner.is_gone:
+        said = (
+            f"Session {session_id} works in the root {owner.root}, which this node does not have: ask it on node "
+            f"{owner.life.node_id}{where}."
+        )
+    return SessionElsewhere(said, session_id, owner.url)

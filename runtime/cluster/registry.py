@@ -450,9 +450,10 @@ class Registry:
     def _held(self, place: str) -> list[HeldPaths]:
         """Return what is held in a place, and lock that until the transaction ends."""
         key = f"held {place}"
-        self._rows("insert into meta values (?, '[]') on conflict do nothing", (key,))
-        sql = "update meta set value = value where key = ? returning value"
-        ((text,),) = self._rows(sql, (key,))
+        sql = "insert into meta values (?, '[]') on conflict (key) do update set value = meta.value returning value"
+        ((text,),) = self._rows(
+            sql, (key,)
+        )  # in one statement: who gives the last back removes the row
         held = HELD.decode(text)
         if not held:
             return held

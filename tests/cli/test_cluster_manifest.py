@@ -100,6 +100,12 @@ def test_a_unit_is_hardened_as_that_of_one_daemon_is(file: ClusterFile) -> None:
     assert f"\nTimeoutStopSec={60 + int(END_SECONDS) + 10}\n" in unit
 
 
+def test_a_path_that_systemd_would_not_read_is_refused(file: ClusterFile) -> None:
+    spaced = replace(file, environment_file="/etc/call board/environment")
+    with pytest.raises(ValidationError, match="without quotation marks"):
+        systemd_files(spaced)
+
+
 def test_without_machines_or_a_port_there_is_no_unit(file: ClusterFile) -> None:
     for bad in (replace(file, systemd=None), replace(file, port=0)):
         with pytest.raises(ValidationError, match=r"systemd\.nodes\.NAME|port of its own"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -173,3 +175,30 @@ def test_a_session_in_a_tree_is_claimed_with_it(peers: tuple[Peer, Peer, Peer]) 
     assert owner is not None
     assert owner.life == b.life
     assert sorted(claimed) == ["child", "root"]
+
+
+def test_paths_are_taken_while_another_node_gives_the_last_of_them_back(
+    peers: tuple[Peer, Peer, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, c = peers
+    place = "projects:tea"
+    assert a.membership.beat()
+    assert b.membership.beat()
+    assert a.registry.take_paths(a.life, place, "one", ["docs"])
+    gives_back = Thread(target=a.registry.give_paths_back, args=(a.life, place, "one"))
+    rows = b.registry._rows
+    waiting = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
+    def rows_beside_a(sql: str, values: tuple[Any, ...] = ()) -> Any:
+        found = rows(sql, values)
+        if sql.startswith("insert into meta"):
+            gives_back.start()
+            while gives_back.is_alive() and not c.database.rows(waiting):
+                time.sleep(0.01)
+        return found
+
+    monkeypatch.setattr(b.registry, "_rows", rows_beside_a)
+    assert not b.registry.take_paths(b.life, place, "two", ["docs"])  # `a` holds them until then
+    monkeypatch.undo()
+    gives_back.join(WAIT_SECONDS)
+    assert b.registry.take_paths(b.life, place, "two", ["docs"])
