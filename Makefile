@@ -81,6 +81,7 @@ worlds: .venv/dev-ready          ## played worlds with faults, as many as fit in
 
 soak: .venv/dev-ready            ## the tests that search, searching longer; then a daemon, in use until stopped
 	CALLBOARD_SOAK=1 $(BIN)/pytest $(ARGS)
+	$(if $(ARGS),,CALLBOARD_SOAK=1 $(MAKE) --no-print-directory flows-on-postgres)
 	$(BIN)/pytest -o hang_seconds=0 tests/gateway/soak.py
 
 soak-minute: .venv/dev-ready     ## a daemon, in use for a minute

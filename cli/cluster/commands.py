@@ -14,11 +14,12 @@ from ...config.files import load_settings
 from ...runtime.cluster.diagnosis import cluster_rows, problems_of
 from ...runtime.cluster.registry import Registry
 from ...runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
+from ...runtime.store.file import address_in
 from ...runtime.store.postgres.address import address_of, check_driver
 from ..daemon.commands import StoreUrl
 from ..daemon.status import node_line
 from ..exit_codes import ANSWERED, FAILED
-from ..parameters import Config, Json
+from ..parameters import Config, Data, Json, data_path
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
 
@@ -77,12 +78,14 @@ def _write(path: Path, text: str) -> None:
 
 
 @cluster.command
-def status(*, store: StoreUrl = None, json: Json = False, config: Config = None) -> int:
+def status(
+    *, store: StoreUrl = None, json: Json = False, config: Config = None, data: Data = None
+) -> int:
     """List the nodes of the cluster, with their sessions and leases.
 
     Exits with 1 when none is live.
     """
-    with _registry(store, config) as registry:
+    with _registry(store, config, data) as registry:
         rows, waiting = cluster_rows(registry)
     if json:
         for row in rows:
@@ -103,9 +106,11 @@ def status(*, store: StoreUrl = None, json: Json = False, config: Config = None)
 
 
 @cluster.command
-def drain(node: NodeName, /, *, store: StoreUrl = None, config: Config = None) -> int:
+def drain(
+    node: NodeName, /, *, store: StoreUrl = None, config: Config = None, data: Data = None
+) -> int:
     """Have a node end its turns in order and stop; the others go on with its sessions."""
-    with _registry(store, config) as registry:
+    with _registry(store, config, data) as registry:
         is_asked = registry.drain(node)
         found = next((each for each in registry.nodes() if each.node_id == node), None)
     if not is_asked:
@@ -121,12 +126,12 @@ def drain(node: NodeName, /, *, store: StoreUrl = None, config: Config = None) -
 
 
 @contextmanager
-def _registry(store: str | None, config: Config) -> Generator[Registry]:
-    url = store or load_settings(config).store.url
+def _registry(store: str | None, config: Config, data: Data) -> Generator[Registry]:
+    url = store or load_settings(config).store.url or address_in(data_path(data))
     if url is None:
         raise ValidationError(
             "The nodes of a cluster share a store in PostgreSQL: say which with --store "
-            "postgresql://USER@HOST/DATABASE, or [store] url in callboard.toml.",
+            "postgresql://USER@HOST/DATABASE, [store] url in callboard.toml, or --data and the data folder of a node.",
             field="store",
         )
     check_driver()

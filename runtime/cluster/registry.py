@@ -60,10 +60,16 @@ _IS_GONE = (
 )
 """Of a row `o` of owners: its owner's life has ended, or it has let go of the session (term 0)."""
 _IS_BUSY = (
-    "exists (select 1 from inputs i where i.session = s.id)"
+    "s.is_detached = 1"
+    " or exists (select 1 from inputs i where i.session = s.id)"
     " or exists (select 1 from turns t where t.session = s.id and t.ended_at_ms is null)"
+    " or exists (select 1 from approvals a where a.session = s.id and a.state = 'waiting')"
 )
-"""Of a row `s` of sessions: something of it waits or runs. The others can wait until somebody asks."""
+"""Of a row `s` of sessions: something of it waits or runs. The others can wait until somebody asks.
+
+A detached session is one only until its parent has its answer on record. A question that waits behind the end
+of its turn is a deferred one: its node expires it, or answers it by a grant.
+"""
 
 
 class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,6 +52,22 @@ async def test_a_node_is_named_by_the_command_line_and_says_the_port_that_it_too
     assert rows["b"]["url"] == "http://b.example:8790"
 
 
+async def test_the_cluster_is_found_by_the_data_folder_of_a_node(
+    command: Command, url: str, tmp_path: Path
+) -> None:
+    missing = await command("cluster", "status")
+    assert (missing.code, "--store" in missing.err) == (1, True)
+    async with serving(command, "--store", url, "--node", "a"):
+        data = str(command.home / "data")
+        for words in ((), ("--data", data)):
+            listed = await command("cluster", "status", "--json", *words)
+            assert [json.loads(line)["node"] for line in listed.out.splitlines()] == ["a"]
+        elsewhere = await command("cluster", "status", "--data", str(tmp_path / "other"))
+        assert (elsewhere.code, "--store" in elsewhere.err) == (1, True)
+        drained = await command("cluster", "drain", "a", "--data", data)
+        assert (drained.code, drained.out.startswith("Node a ends")) == (0, True)
+
+
 async def test_a_name_that_can_not_be_one_is_refused(command: Command) -> None:
     ran = await command("serve", "--node", "no spaces")
     assert (ran.code, "--node" in ran.err) == (1, True)

@@ -18,6 +18,7 @@ pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
 import callboard
 from callboard.actors.cluster.node import ClusterNode
+from callboard.actors.delegation.detached import Detached
 from callboard.actors.permissions.broker import PermissionBroker
 from callboard.actors.permissions.decisions import GrantBook
 from callboard.cli.cluster.commands import drain, status
@@ -37,9 +38,12 @@ from callboard.runtime.errors import (
     StorageError,
     ValidationError,
 )
-from callboard.runtime.events import TitleSet
+from callboard.runtime.events import InputAccepted, TitleSet
 from callboard.runtime.messages import AppendEvents
+from callboard.runtime.store.interface import StoreReader
 from callboard.runtime.store.postgres.address import address_of
+from support.cast import Cast, part, task
+from support.flows.deferring import ended
 from support.flows.person import Person
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
@@ -66,13 +70,13 @@ def opened(
 ) -> AbstractAsyncContextManager[callboard.Runtime]:
     work = folder / "work"
     work.mkdir(exist_ok=True)
+    model = callboard.ScriptedModel([*steps, *(reply(text) for text in texts)])
     return callboard.open_runtime(
-        model=callboard.ScriptedModel([*steps, *(reply(text) for text in texts)]),
         settings=settings_of(url, node),
         workspace=work,
         data=folder / node,
         environ={},
-        **{"policy": "auto", **options},
+        **{"policy": "auto", "model": model, **options},
     )
 
 
@@ -174,6 +178,57 @@ async def test_an_input_that_waits_is_answered_by_the_node_that_takes_over(
             await trio.lowlevel.checkpoint()
             while not node_of(b).owns(session.session_id):  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
                 await trio.sleep(0.05)
+
+
+async def test_a_deferred_question_is_asked_by_the_node_that_takes_over(
+    url: str, tmp_path: Path
+) -> None:
+    person, call = Person("allow"), reply(calls=[("launch", {"what": "a"})])
+    options: Any = {
+        "tools": [launch],
+        "agents": [callboard.Agent(defer=True)],
+        "policy": "balanced",
+    }
+    async with opened(url, "b", tmp_path, "Launched.", on_approval=person, **options) as b:
+        steps: Any = [call, reply("It is pending.")]
+        async with opened(url, "a", tmp_path, steps=steps, on_approval="wait", **options) as a:
+            session = await a.create_session()
+            assert await session.run("Go.") == "It is pending."
+            assert person.tools == []
+        await ended(b, session.session_id, 2)  # nobody asked b for the session
+        [late] = await b.store.calls(name="launch")
+    assert person.tools == ["launch"]
+    assert late.status == "success"
+
+
+async def test_the_answer_of_a_detached_session_is_delivered_by_the_node_that_takes_over(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node ends after the child's turn, and before the commit that brings the answer to the parent."""
+    deliver, ends, held = Detached.deliver, trio.Event(), list[StoreReader]()
+
+    async def deliver_elsewhere(self: Detached, child_id: str, *, wakes: bool = True) -> None:
+        if self._store in held:
+            ends.set()
+        else:
+            await deliver(self, child_id, wakes=wakes)
+
+    monkeypatch.setattr(Detached, "deliver", deliver_elsewhere)
+    away = part(task("Look.", wait=False), last="It is on its way.")
+    at_a = Cast({"Go.": away, "Look.": [reply("I looked.")]})
+    at_b = Cast({"Go.": [reply("Heard.")]})
+    async with opened(url, "b", tmp_path, model=at_b) as b:
+        async with opened(url, "a", tmp_path, model=at_a) as a:
+            held.append(a.store)
+            session = await a.create_session()
+            assert await session.run("Go.") == "It is on its way."
+            with trio.fail_after(WAIT_SECONDS):
+                await ends.wait()
+            assert len(await b.store.children(is_detached=True)) == 1
+        events = await ended(b, session.session_id, 2)  # nobody asked b for the session
+        assert await b.store.children(is_detached=True) == []
+    assert sum(isinstance(each, InputAccepted) and bool(each.child_id) for each in events) == 1
+    at_b.parts["Go."].assert_complete()
 
 
 def leave_waiting(url: str, session_id: str) -> None:

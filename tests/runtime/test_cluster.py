@@ -250,6 +250,30 @@ def test_idle_sessions_wait_until_somebody_asks(cluster: Cluster) -> None:
     assert cluster.claim_one(b.life, "idle") == (b.life, ["idle"])
 
 
+def test_a_detached_session_is_taken_until_its_parent_has_its_answer(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    for parent in ("waits", "knows"):
+        cluster.own(a, parent, is_busy=False)
+        cluster.database.add_session(f"{parent}_below", parent_id=parent)
+        cluster.registry.own_new(a.life, f"{parent}_below", parent)
+        cluster.database.detach(f"{parent}_below", is_delivered=parent == "knows")
+    gone = a.life
+    cluster.wait(2, b)
+    assert sorted(b.claim_all()) == ["waits", "waits_below"]
+    assert cluster.owner("knows") == cluster.owner("knows_below") == gone
+
+
+def test_a_deferred_question_that_waits_is_taken_with_its_session(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    for state in ("waiting", "denied", "expired"):
+        cluster.own(a, state, is_busy=False)
+        cluster.database.defer(state, state)
+    gone = a.life
+    cluster.wait(2, b)
+    assert b.claim_all() == ["waiting"]
+    assert cluster.owner("denied") == cluster.owner("expired") == gone
+
+
 def test_a_session_of_a_living_node_is_not_taken(cluster: Cluster) -> None:
     a, b = cluster.node("a"), cluster.node("b")
     cluster.own(a, "s")

@@ -449,6 +449,9 @@ async def test_an_empty_database_gets_its_tables_once(tmp_path: Path) -> None:
                 nursery.start_soon(trio.to_thread.run_sync, migrate)
         last = len(schema.MIGRATIONS)
         assert sorted(results) == [(0, last), *[(last, last)] * 3]
+        with psycopg.connect(url) as looking:
+            sql = "select count(*) from pg_inherits where inhparent = 'events'::regclass"
+            assert looking.execute(sql).fetchone() == (16,)
         async with opened(url) as store:
             assert len(await store.epoch()) == 32
 

@@ -86,6 +86,20 @@ class PlayedDatabase:
                 ((name,) for name in busy),
             )
 
+    def detach(self, session_id: str, *, is_delivered: bool) -> None:
+        """Let no call wait for a session that has ended; its parent may have its answer."""
+        sql = "update sessions set is_detached = ? where session_id = ?"
+        self.connection.execute(sql, (not is_delivered, session_id))
+
+    def defer(self, session_id: str, state: str) -> None:
+        """Put a deferred question of a turn that has ended on record."""
+        self.connection.execute(
+            "insert into approvals (session, approval_id, turn_id, call_id, digest, state, asked_seq,"
+            " asked_at_ms, is_deferred) select id, 'approval', 'turn', 'call', '', ?, 1, 0, 1"
+            " from sessions where session_id = ?",
+            (state, session_id),
+        )
+
     def owners(self) -> Counter[tuple[str, int]]:
         """How many sessions each life owns."""
         return Counter(self.connection.execute("select node_id, term from owners"))
