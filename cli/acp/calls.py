@@ -45,9 +45,28 @@ class ShownCall(msgspec.Struct, frozen=True, kw_only=True):
     locations: tuple[wire.ToolCallLocation, ...]
     content: tuple[wire.ToolCallContent, ...]
 
+    def has(self, arguments: str) -> bool:
+        """Return whether it is shown with these arguments, which are canonical JSON: a person may have changed them."""
+        try:
+            shown = msgspec.json.decode(self.raw_input)
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return msgspec.json.encode(shown, order="deterministic") == arguments.encode()
 
-def shown_call(name: str, arguments: str, folder: Path, *, reads: Path | None = None) -> ShownCall:
-    """Return a call as it was proposed; with `reads`, the file below it that would be replaced is read, which may block."""
+
+def shown_call(
+    name: str,
+    arguments: str,
+    folder: Path,
+    *,
+    reads: Path | None = None,
+    before: ShownCall | None = None,
+) -> ShownCall:
+    """Return a call as it was proposed, or as it ran.
+
+    With `reads`, the file below it that would be replaced is read, which may block. Once the call has run, its old
+    text is what was shown `before`.
+    """
     text = CallText(name, arguments)
     values, raw = _decoded(arguments)
     kind = KINDS.get(name, "other")
@@ -58,7 +77,7 @@ def shown_call(name: str, arguments: str, folder: Path, *, reads: Path | None = 
         kind=kind,
         raw_input=raw,
         locations=tuple(wire.ToolCallLocation(path=str(path)) for path in paths),
-        content=_changes(name, values, paths[0], reads) if kind == "edit" and paths else (),
+        content=_changes(name, values, paths[0], reads, before) if kind == "edit" and paths else (),
     )
 
 
@@ -142,7 +161,11 @@ def _path(value: object, folder: Path) -> Path | None:
 
 
 def _changes(
-    name: str, values: dict[str, Any], path: Path, reads: Path | None
+    name: str,
+    values: dict[str, Any],
+    path: Path,
+    reads: Path | None,
+    before: ShownCall | None,
 ) -> tuple[wire.ToolCallContent, ...]:
     """Return the changes that a call proposes, by its own arguments."""
     if name == "write_file":
@@ -153,7 +176,7 @@ def _changes(
             or values.get("encoding") == "base64"
         ):
             return ()
-        old = None if reads is None else file_text(path, reads)
+        old = _old_text(path, before) if reads is None else file_text(path, reads)
         new = f"{old or ''}{new}" if values.get("mode") == "append" else new
         return (wire.ToolCallContentDiff(path=str(path), old_text=old, new_text=new),)
     edits = values.get("edits")
@@ -165,3 +188,11 @@ def _changes(
         if isinstance(old, str) and isinstance(new, str):
             found.append(wire.ToolCallContentDiff(path=str(path), old_text=old, new_text=new))
     return tuple(found)
+
+
+def _old_text(path: Path, before: ShownCall | None) -> str | None:
+    """Return the text that a file had when the call was shown, as far as that is known."""
+    for each in () if before is None else before.content:
+        if isinstance(each, wire.ToolCallContentDiff) and each.path == str(path):
+            return each.old_text
+    return None

@@ -17,7 +17,7 @@ from .calls import file_of_uri, file_text, is_within
 from .connection import UNREADABLE, RequestFailed
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
-"""A file that an editor sends along; a larger one is read from the disk by its path."""
+"""Of the text of a file of the workspace; a longer one is not attached, but read from the disk by its path."""
 
 
 class EditorPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +64,8 @@ def read_prompt(
 
     `unsaved` has the texts of linked files as the editor has them, by their URIs.
 
-    The text of a file of the workspace that is as on the disk goes by its path alone: whether strangers wrote
-    it is known where it is read.
+    The text of a file of the workspace that is as on the disk goes by its path alone, and so does one that is too
+    long: whether strangers wrote it is known where it is read.
 
     Raises:
         RequestFailed: A block was not offered, or is not what it says.
@@ -84,7 +84,7 @@ def read_prompt(
                 place = _place(uri, folder)
                 text = _named(text, place or f"<{uri}>")
                 has_data = found.text is not None or found.blob is not None
-                if has_data and not (place and _is_on_disk(uri, found.text, folder)):
+                if has_data and not (place and _goes_by_path(uri, found.text, folder)):
                     attachments.append(_attachment(found))
             case wire.ContentBlockAudio():
                 raise RequestFailed(INVALID_PARAMS, "audio was not offered: send text")
@@ -115,9 +115,13 @@ def _place(uri: str, folder: Path) -> str | None:
         return str(path)
 
 
-def _is_on_disk(uri: str, text: str | None, folder: Path) -> bool:
+def _goes_by_path(uri: str, text: str | None, folder: Path) -> bool:
     path = file_of_uri(uri)
-    if text is None or path is None or "#" in uri:
+    if text is None or path is None:
+        return False
+    if len(text.encode()) > MAX_FILE_BYTES:
+        return True
+    if "#" in uri:
         return False
     return file_text(path, folder, MAX_FILE_BYTES) == text
 

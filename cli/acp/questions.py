@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
+import trio
 
 from ...client.client import Client
 from ...runtime.approval import ApprovalAnswer, ApprovalRequest
@@ -81,8 +83,11 @@ class EditorChannel:
         options = [_OPTIONS[DENY], _OPTIONS[ALLOW]]
         if await self._may_be_remembered(request):
             options.append(_OPTIONS[ALLOW_SESSION])
-        known = self._shown(request.call_id)
-        call = known or shown_call(request.tool, request.arguments, self._folder)
+        call = self._shown(request.call_id)
+        if call is None or not call.has(request.arguments):  # it is asked about again, as changed
+            tool, folder = request.tool, self._folder
+            look = partial(shown_call, tool, request.arguments, folder, reads=folder)
+            call = await trio.to_thread.run_sync(look)
         asked = wire.RequestPermissionRequest(
             session_id=self._session_id,
             tool_call=wire.ToolCallUpdate(

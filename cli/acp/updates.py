@@ -186,17 +186,32 @@ class Updates:
 
     def _finished(self, event: CallFinished) -> wire.SessionUpdate:
         call = self._calls.pop(event.call_id, None)
+        shown = None if call is None else call.shown
+        changed = None if shown is None else self._changed(event, shown)
+        shown = changed or shown
         status, raw, said = outcome_of(event)
         content: list[wire.ToolCallContent] = []
-        if call is not None and call.shown.content and status == "completed":
-            content += call.shown.content
+        if shown is not None and shown.content and status == "completed":
+            content += shown.content
         elif said:
             content.append(text_content(said))
         if call is not None and call.output:
             content.append(text_content(fenced(call.output)))
         return wire.SessionUpdateToolCallUpdate(
-            tool_call_id=event.call_id, status=status, content=tuple(content), raw_output=raw
+            tool_call_id=event.call_id,
+            status=status,
+            content=tuple(content),
+            raw_output=raw,
+            title=None if changed is None else changed.title,
+            locations=None if changed is None else changed.locations,
+            raw_input=None if changed is None else changed.raw_input,
         )
+
+    def _changed(self, event: CallFinished, shown: ShownCall) -> ShownCall | None:
+        """Return a call with the arguments with which it ran, where those are others than the editor shows."""
+        if event.arguments is None or shown.has(event.arguments):
+            return None
+        return shown_call(event.name, event.arguments, self._folder, before=shown)
 
 
 def message(text: str, message_id: str | None = None) -> wire.SessionUpdateAgentMessageChunk:

@@ -94,8 +94,8 @@ class Facts(Protocol):
         """Return an agent in force."""
         ...
 
-    def tool(self, name: str) -> ToolDefinition | None:
-        """Return the definition of a tool."""
+    def tool(self, name: str, session_id: str) -> ToolDefinition | None:
+        """Return the definition of a tool; a session may have some for itself."""
         ...
 
     def provider(self, name: str) -> Provider:

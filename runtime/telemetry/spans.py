@@ -442,7 +442,7 @@ class SpanBuilder:
         if self._is_silent:
             return
         asked, asked_ms, trace = found
-        name = names.OTHER if self._facts.tool(asked.name) is None else asked.name
+        name = asked.name  # a question is about a call whose tool was there
         attributes: Attributes = {
             names.TOOL: name,
             names.TOOL_CALL: asked.call_id[:MAX_ID],

@@ -84,7 +84,7 @@ class TelemetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         signals: Which of `traces`, `metrics` and `logs` are sent; `logs` only have something with content.
         processor: The program's own, in place of a collector.
         agent: Returns an agent in force; like the next two in Trio's thread, without waiting.
-        tool: Returns the definition of a tool.
+        tool: Returns the definition of a tool that all sessions have, or that the named one has for itself.
         provider_url: Returns the base URL of a provider; empty when it is not known.
     """
 
@@ -97,7 +97,7 @@ class TelemetryPlan(msgspec.Struct, frozen=True, kw_only=True):
     signals: tuple[str, ...] = ("traces", "metrics", "logs")
     processor: SpanProcessor | None = None
     agent: Callable[[str], Agent | None] = lambda name: None
-    tool: Callable[[str], ToolDefinition | None] = lambda name: None
+    tool: Callable[[str, str], ToolDefinition | None] = lambda name, session_id: None
     provider_url: Callable[[str], str] = lambda name: ""
 
 
@@ -107,7 +107,7 @@ class LookedUp:
     def __init__(self, store: StoreReader, plan: TelemetryPlan) -> None:
         self._store = store
         self._plan = plan
-        self._known: dict[tuple[str, str], Any] = {}
+        self._known: dict[tuple[str, ...], Any] = {}
 
     def refresh(self) -> None:
         """Ask again for all that was asked before, since a configuration may change; in Trio's thread.
@@ -116,8 +116,8 @@ class LookedUp:
         """
         if len(self._known) > MAX_KNOWN:
             self._known.clear()
-        for kind, name in self._known:
-            self._known[kind, name] = self._ask(kind, name)
+        for key in self._known:
+            self._known[key] = self._ask(*key)
 
     def agent_of(self, session_id: str) -> str:
         """See `span.Facts`."""
@@ -147,9 +147,11 @@ class LookedUp:
         found: Agent | None = self._asked("agent", name)
         return found
 
-    def tool(self, name: str) -> ToolDefinition | None:
+    def tool(self, name: str, session_id: str) -> ToolDefinition | None:
         """See `span.Facts`."""
         found: ToolDefinition | None = self._asked("tool", name)
+        if found is None:  # few sessions have one for themselves, and what all have is kept once
+            found = self._asked("tool", name, session_id)
         return found
 
     def provider(self, name: str) -> Provider:
@@ -157,18 +159,17 @@ class LookedUp:
         found: Provider = self._asked("provider", name)
         return found
 
-    def _asked(self, kind: str, name: str) -> Any:
-        key = (kind, name)
+    def _asked(self, *key: str) -> Any:
         if key not in self._known:
-            self._known[key] = trio.from_thread.run_sync(self._ask, kind, name)
+            self._known[key] = trio.from_thread.run_sync(lambda: self._ask(*key))
         return self._known[key]
 
-    def _ask(self, kind: str, name: str) -> Any:
+    def _ask(self, kind: str, name: str, session_id: str = "") -> Any:
         match kind:
             case "agent":
                 return self._plan.agent(name)
             case "tool":
-                return self._plan.tool(name)
+                return self._plan.tool(name, session_id)
             case _:
                 return _place_of(self._plan.provider_url(name))
 

@@ -160,10 +160,11 @@ class Templates:
         error: str,
         server: CalledServer | None,
     ) -> Template:
-        tool = self._facts.tool(called)
-        # A name that no tool has is the model's own words.
-        name = names.OTHER if tool is None else called
-        is_foreign = tool is not None and tool.source.startswith(_MCP)
+        tool = self._facts.tool(called, self._trace.session_id)
+        # A name that no tool has is the model's own words; a tool that a server ran may have gone with its client.
+        is_known = tool is not None or server is not None
+        name = called if is_known else names.OTHER
+        is_foreign = server is not None or (tool is not None and tool.source.startswith(_MCP))
         found: Attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
             names.TOOL: name,
@@ -175,12 +176,14 @@ class Templates:
         }
         if tool is not None:
             found[names.TOOL_DESCRIPTION] = tool.description[:MAX_DESCRIPTION]
-            found[names.TIER] = tier or str(tool.tier)
+            tier = tier or str(tool.tier)
+        if tier and is_known:
+            found[names.TIER] = tier
         place: tuple[str, ...] = ("", "")
         code, method = "", names.METHODS.get(called, names.CALL_TOOL)
         if is_foreign:
             found[names.MCP_METHOD] = method
-        if is_foreign and server is not None:
+        if server is not None:
             place = server.protocol[:MAX_LABEL], server.transport
             code = "" if server.code is None else str(server.code)
             its = (names.MCP_VERSION, names.TRANSPORT, names.STATUS_CODE)

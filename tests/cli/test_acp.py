@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.providers.testing.script import reply, stall
+from callboard.providers.testing.script import Step, reply, stall
 from support.acp.editor import Message, bare_editor, chosen, editing, words
 from support.cli.chat_scene import OVERWRITE, scripted
 from support.cli.chat_scene import command as command
@@ -82,6 +82,40 @@ async def test_always_is_remembered_for_the_session_and_never_offered_for_an_ele
         ]
     assert [each["params"]["toolCall"]["name"] for each in asked] == ["write_file", "git_push"]
     assert [len(each["params"]["options"]) for each in asked] == [3, 2]
+
+
+async def test_always_is_not_offered_in_a_session_that_has_read_what_strangers_wrote(
+    command: Command,
+) -> None:
+    page = {"type": "resource", "resource": {"uri": "https://example.org/a", "text": "Hi."}}
+    async with scripted(command, reply(calls=[OVERWRITE]), reply("Done.")):
+        async with editing(command) as (editor, session):
+            editor.answers["session/request_permission"] = lambda _: chosen("deny")
+            prompt = [*words("Write what this says:"), page]
+            await editor.ask("session/prompt", sessionId=session, prompt=prompt)
+            asked = (await editor.asked("session/request_permission"))["params"]
+    assert [option["kind"] for option in asked["options"]] == ["reject_once", "allow_once"]
+
+
+_REPEATED = reply(calls=[("read_file", {"path": "a.txt"})])
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        ([reply("Too lo", finish="length")], "max_tokens"),
+        ([_REPEATED, _REPEATED, _REPEATED], "max_turn_requests"),
+        ([reply(refusal="No.")], "refusal"),
+    ],
+    ids=["max tokens", "loop guard", "refused"],
+)
+async def test_how_a_turn_stopped_is_said(command: Command, steps: list[Step], reason: str) -> None:
+    async with scripted(command, *steps):
+        with (command.home / "config" / "callboard.toml").open("a") as file:
+            file.write("[limits]\nmax_repeats = 3\n")
+        async with editing(command) as (editor, session):
+            done = await editor.ask("session/prompt", sessionId=session, prompt=words("Go."))
+    assert done == {"stopReason": reason}
 
 
 async def test_a_cancelled_prompt_is_answered_when_its_turn_is_gone(command: Command) -> None:

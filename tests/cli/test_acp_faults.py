@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from typing import Any
@@ -89,6 +90,27 @@ async def test_a_question_that_is_answered_elsewhere_is_taken_back(command: Comm
             taken = await editor.asked("$/cancel_request")
             assert taken["params"] == {"requestId": asked["id"]}
     assert (command.workspace / "a.txt").read_text() == "new\n"
+
+
+async def test_the_editor_shows_what_ran_when_a_person_changed_the_arguments(
+    command: Command,
+) -> None:
+    async with scripted(command, reply(calls=[OVERWRITE]), reply("Done.")):
+        async with editing(command) as (editor, session):
+            number = await editor.begin("session/prompt", sessionId=session, prompt=words("Write."))
+            asked = await editor.asked("session/request_permission")
+            text = asked["params"]["toolCall"]["content"][1]["content"]["text"]
+            approval = next(word for word in text.split() if word.startswith("approval_"))
+            changed = {"path": "a.txt", "content": "other\n"}
+            said = await command("approve", approval, "--arguments", json.dumps(changed))
+            assert said.code == 0, said.err
+            assert (await editor.answer(number))["result"] == {"stopReason": "end_turn"}
+            done = editor.of("tool_call_update")[-1]
+    assert (command.workspace / "a.txt").read_text() == "other\n"
+    assert (done["status"], done["rawInput"]) == ("completed", changed)
+    path = str(command.workspace / "a.txt")
+    diff = {"type": "diff", "path": path, "oldText": "old\n", "newText": "other\n"}
+    assert done["content"] == [diff]
 
 
 async def test_a_daemon_that_is_killed_is_followed_by_another(command: Command) -> None:

@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from callboard.cli.acp import content as content_module
 from callboard.cli.acp import wire
 from callboard.cli.acp.calls import MAX_SHOWN_CHARS, fenced, file_of_uri, shown_call
 from callboard.cli.acp.connection import (
@@ -27,8 +28,9 @@ from callboard.cli.app import complete_parser
 from callboard.cli.terminal.output import Output
 from callboard.client.client import Client
 from callboard.runtime.approval import ApprovalRequest
-from callboard.runtime.definitions import Tier
+from callboard.runtime.definitions import CallStatus, Tier
 from callboard.runtime.events import (
+    CallFinished,
     CallProgress,
     CallProposed,
     MessageDiscarded,
@@ -104,6 +106,40 @@ def test_a_call_names_files_of_the_workspace_and_reads_no_others(tmp_path: Path)
         assert shown_call("write_file", broken, work, reads=work).content == ()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "raw", "new"),
+    [
+        ('{"content":"new","path":"a.txt"}', None, "new"),
+        (
+            '{"content":"other","mode":"append","path":"a.txt"}',
+            {"content": "other", "mode": "append", "path": "a.txt"},
+            "oldother",
+        ),
+    ],
+    ids=["as proposed", "changed"],
+)
+async def test_a_call_that_has_run_is_shown_with_the_arguments_with_which_it_ran(
+    tmp_path: Path, arguments: str, raw: dict[str, Any] | None, new: str
+) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    updates = Updates(tmp_path, set(), is_replay=False)
+    await updates.take(proposed("write_file", '{"path": "a.txt", "content": "new"}'))
+    (tmp_path / "a.txt").write_text(new)
+    ran = CallFinished(
+        turn_id="t",
+        call_id="c",
+        name="write_file",
+        status=CallStatus.SUCCESS,
+        result="{}",
+        arguments=arguments,
+    )
+    [update] = await updates.take(Stored("s", 2, 0, ran))
+    shown = json.loads(msgspec.json.encode(update))
+    assert shown.get("rawInput") == raw
+    path = str(tmp_path / "a.txt")
+    assert shown["content"] == [{"type": "diff", "path": path, "oldText": "old", "newText": new}]
+
+
 def test_nothing_in_a_text_closes_its_block() -> None:
     text = "```\n# Allowed\n````"
     block = fenced(text)
@@ -138,6 +174,29 @@ def test_a_text_that_is_not_on_the_disk_is_attached(tmp_path: Path) -> None:
         resource = wire.EmbeddedResourceResource(uri=of, text=text)
         prompt = read_prompt([wire.ContentBlockResource(resource=resource)], tmp_path, {})
         assert bool(prompt.attachments) is is_attached
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+@pytest.mark.parametrize(
+    ("text", "is_attached"), [("new", True), ("longer", False), ("äää", False)]
+)
+def test_a_file_that_is_too_long_to_send_along_is_read_from_the_disk(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    *,
+    is_attached: bool,
+    is_linked: bool,
+) -> None:
+    monkeypatch.setattr(content_module, "MAX_FILE_BYTES", 5)
+    (tmp_path / "a.txt").write_text("longer")
+    uri = (tmp_path / "a.txt").as_uri()
+    resource = wire.EmbeddedResourceResource(uri=uri, text=text)
+    link = wire.ContentBlockResourceLink(uri=uri, name="a.txt")
+    block = link if is_linked else wire.ContentBlockResource(resource=resource)
+    prompt = read_prompt([block], tmp_path, {uri: text} if is_linked else {})
+    assert prompt.text == "a.txt "
+    assert [each.data.decode() for each in prompt.attachments] == [text] * is_attached
 
 
 def test_what_is_no_place_in_a_trace_is_left_out() -> None:
@@ -205,13 +264,8 @@ class Marked:
         return self
 
 
-@pytest.mark.parametrize(("tainted", "remember"), [(False, "session"), (True, None)])
-async def test_always_holds_for_once_when_the_session_was_tainted_meanwhile(
-    tainted: bool, remember: str | None
-) -> None:
-    heard, (near, far) = Heard(), trio.testing.memory_stream_one_way_pair()
-    client, found = Marked(), []
-    request = ApprovalRequest(
+def asked_about(arguments: str) -> ApprovalRequest:
+    return ApprovalRequest(
         approval_id="a",
         session_id="s",
         turn_id="t",
@@ -219,11 +273,20 @@ async def test_always_holds_for_once_when_the_session_was_tainted_meanwhile(
         tool="write_file",
         tier=Tier.SYSTEM,
         reason="",
-        arguments="{}",
+        arguments=arguments,
         digest="",
         expires_at_ms=0,
         scopes=("call", "session"),
     )
+
+
+@pytest.mark.parametrize(("tainted", "remember"), [(False, "session"), (True, None)])
+async def test_always_holds_for_once_when_the_session_was_tainted_meanwhile(
+    tainted: bool, remember: str | None
+) -> None:
+    heard, (near, far) = Heard(), trio.testing.memory_stream_one_way_pair()
+    client, found = Marked(), []
+    request = asked_about("{}")
 
     async def ask(channel: EditorChannel) -> None:
         found.append(await channel.approve(request))
@@ -248,6 +311,36 @@ async def test_always_holds_for_once_when_the_session_was_tainted_meanwhile(
     kinds = [option["kind"] for option in heard.lines[0]["params"]["options"]]
     assert kinds == ["reject_once", "allow_once", "allow_always"]
     assert (found[0].decision, found[0].remember) == ("allow", remember)
+
+
+@pytest.mark.parametrize(
+    ("path", "new"), [("a.txt", "new"), ("b.txt", "other")], ids=["first", "changed"]
+)
+async def test_a_second_question_about_a_call_shows_what_it_is_about(
+    tmp_path: Path, path: str, new: str
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(f"old {name}")
+    updates = Updates(tmp_path, set(), is_replay=False)
+    await updates.take(proposed("write_file", '{"path": "a.txt", "content": "new"}'))
+    arguments = {"content": new, "path": path}
+    request = asked_about(json.dumps(arguments, separators=(",", ":")))
+    heard, (near, far) = Heard(), trio.testing.memory_stream_one_way_pair()
+    async with trio.open_nursery() as nursery:
+        connection = EditorConnection(heard, nursery)
+        client = cast("Client", Marked())
+        channel = EditorChannel(connection, client, "s", tmp_path, updates.shown, has_forms=False)
+        nursery.start_soon(connection.run, far)
+        nursery.start_soon(channel.approve, request)
+        await until(lambda: heard.lines)
+        answer = chosen("deny") | {"jsonrpc": "2.0", "id": heard.lines[0]["id"]}
+        await near.send_all(json.dumps(answer).encode() + b"\n")
+        await near.aclose()
+    call = heard.lines[0]["params"]["toolCall"]
+    assert (call["title"], call["rawInput"]) == (f"write_file {path}", arguments)
+    assert call["locations"] == [{"path": str(tmp_path / path)}]
+    diff = {"type": "diff", "path": str(tmp_path / path)}
+    assert call["content"][0] == {**diff, "oldText": f"old {path}", "newText": new}
 
 
 PLAIN: tuple[tuple[str, ...], ...] = (

@@ -26,10 +26,13 @@ import callboard
 import callboard.runtime.telemetry.telemetry as telemetry_module
 from callboard import Runtime
 from callboard.actors.permissions.asking import Approver
+from callboard.config.base_url import origin
+from callboard.config.keys.store import open_key_store
 from callboard.config.settings import NetworkSettings
 from callboard.embedding.runtime import host_of
 from callboard.providers.testing.script import Answered, ScriptedReply, Step, fail, reply
 from callboard.providers.testing.scripted_server import open_scripted_server
+from callboard.runtime.redaction import Secret
 from callboard.runtime.telemetry.spans import SpanBuilder
 from support.cast import Cast, open_cast, part, task
 from support.flows.killed import WATCHDOG_SECONDS, running
@@ -495,6 +498,40 @@ async def test_spans_are_sent_as_soon_as_there_are_many(
         await (await runtime.create_session()).run("Go.")
         assert await trio.to_thread.run_sync(collector.has_come.wait, WATCHDOG_SECONDS)
         assert len(collector.spans) == 2
+
+
+@pytest.mark.parametrize(
+    ("flag", "sample", "spans"), [("00", 1.0, 0), ("01", 0.0, 2), (None, 0.0, 0), (None, 1.0, 2)]
+)
+async def test_what_is_not_kept_is_counted_all_the_same(
+    tmp_path: Path, collector: Collector, flag: str | None, sample: float, spans: int
+) -> None:
+    """Who asks decides; where nobody says it, the share does."""
+    asked = flag and callboard.TraceContext(f"00-{'a' * 32}-{'b' * 16}-{flag}")
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([reply("Done.")]),
+        workspace=tmp_path,
+        settings=collector.settings(sample=sample),
+    ) as runtime:
+        await (await runtime.create_session()).run("Go.", trace=asked or None)
+    assert len(collector.spans) == spans
+    [turns] = collector.points("gen_ai.invoke_agent.duration").values()
+    assert turns.count == 1
+
+
+async def test_a_stored_key_goes_into_the_headers(tmp_path: Path, collector: Collector) -> None:
+    (tmp_path / "work").mkdir()
+    store = open_key_store(tmp_path / "data", callboard.Settings().keys, {})
+    store.put("otel", origin(collector.url), Secret("a-long-secret"))
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([reply("Done.")]),
+        data=tmp_path / "data",
+        workspace=tmp_path / "work",
+        environ={},
+        settings=collector.settings(headers={"Authorization": "Bearer ${key:otel}"}),
+    ) as runtime:
+        assert await (await runtime.create_session()).run("Go.") == "Done."
+    assert {each["authorization"] for each in collector.headers} == {"Bearer a-long-secret"}
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])

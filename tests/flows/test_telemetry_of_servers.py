@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Generator
 
 import pytest
 
+import callboard
 import callboard.runtime.telemetry.telemetry as telemetry_module
-from callboard.embedding.runtime import Runtime
+from callboard.config.mcp.wire import SessionServer
+from callboard.embedding.runtime import Runtime, host_of
+from callboard.providers.testing.script import reply
 from callboard.runtime.event_types.calls import CalledServer
 from callboard.runtime.events import CallFinished
-from support.mcp.stage import accepted, fake, open_stage, web
+from support.mcp.stage import FOLDER, PYTHON, accepted, fake, open_stage, web
 from support.mcp.web import serving
 from support.otlp import SHOWN, Collector, attributes_of, open_collector, tree
 from support.sandbox.sandbox_users import needs_sandbox
@@ -85,3 +89,54 @@ async def test_a_call_over_http(collector: Collector) -> None:
             await runtime.call_tool("web__say", {"text": "a"})
     [call] = [each for each in collector.spans if each.name.startswith("execute_tool")]
     assert attributes_of(call)["network.transport"] == "tcp"
+
+
+async def test_a_server_is_told_where_its_call_stands(collector: Collector) -> None:
+    needs_sandbox()
+    asked = callboard.TraceContext(f"00-{'a' * 32}-{'b' * 16}-01", "vendor=1")
+    server = await accepted(fake(tier="read_only"))
+    model = callboard.ScriptedModel([reply(calls=[("fake__environment", {})]), reply("Done.")])
+    async with open_stage(server, others=collector.settings(), model=model) as runtime:
+        session = await runtime.create_session()
+        await session.run("Look.", trace=asked)
+        [call] = await runtime.store.calls(session_id=session.session_id)
+    [span] = [each for each in collector.spans if each.name == "execute_tool fake__environment"]
+    assert call.result is not None
+    said = json.loads(json.loads(call.result)["result"])
+    place = f"00-{'a' * 32}-{span.span_id.hex()}-01"
+    assert (said["traceparent"], said["tracestate"]) == (place, "vendor=1")
+
+
+async def test_a_server_of_one_session_is_seen_as_one_of_all(collector: Collector) -> None:
+    """A session that has not brought it has no such tool, and its name is the model's own word."""
+    needs_sandbox()
+    server = SessionServer(name="fake", command=(PYTHON, "-I", "-S", f"{FOLDER}/server.py"))
+    async with open_stage(others=collector.settings()) as runtime:
+        session, other = await runtime.create_session(), await runtime.create_session()
+        servers = host_of(runtime).session_servers
+        servers.use(session.session_id, [server])
+        await servers.rows(session.session_id, 20.0)
+        await runtime.call_tool("session_fake__say", {"text": "a"}, session=session)
+        await runtime.call_tool("session_fake__say", {"text": "a"}, session=other)
+        telemetry = host_of(runtime).plan.telemetry
+        assert telemetry is not None
+        places = [each.session_id for each in (session, other)]
+        found = [telemetry._plan.tool("session_fake__say", each) for each in places]
+        assert [each is not None for each in found] == [True, False]
+    calls = [each for each in collector.spans if each.name.startswith("execute_tool")]
+    assert tree(calls, OF_SERVERS).splitlines() == [
+        "!execute_tool other status=error type=tool_not_found type=function",
+        "execute_tool session_fake__say status=success tier=elevated type=extension "
+        "name=tools/call version=2025-11-25 transport=pipe",
+    ]
+    asked = [each for each in collector.spans if each.name == "callboard.approval"]
+    assert [attributes_of(each)["gen_ai.tool.name"] for each in asked] == ["session_fake__say"]
+    points = collector.points("mcp.client.operation.duration").values()
+    assert [attributes_of(each) for each in points] == [
+        {
+            "gen_ai.tool.name": "session_fake__say",
+            "mcp.method.name": "tools/call",
+            "mcp.protocol.version": "2025-11-25",
+            "network.transport": "pipe",
+        }
+    ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
@@ -18,6 +19,7 @@ import callboard
 import callboard.runtime.telemetry.telemetry as telemetry_module
 from callboard.config.sections import TelemetrySettings
 from callboard.runtime.definitions import Agent, CallStatus, ToolDefinition
+from callboard.runtime.event_types.calls import CalledServer
 from callboard.runtime.events import (
     CallFinished,
     DurableEvent,
@@ -64,7 +66,7 @@ class NoFacts:
     def agent(self, name: str) -> Agent | None:
         return None
 
-    def tool(self, name: str) -> ToolDefinition | None:
+    def tool(self, name: str, session_id: str) -> ToolDefinition | None:
         return None
 
     def provider(self, name: str) -> Provider:
@@ -262,6 +264,37 @@ def test_facts_that_were_asked_for_once_are_asked_for_again_at_each_batch() -> N
     found = facts.agent("general")
     assert found is not None
     assert found.temperature == 0.9
+
+
+async def test_a_tool_of_one_session_is_found_for_it_alone() -> None:
+    own = ToolDefinition(name="say", description="Says.", parameters={})
+    plan = TelemetryPlan(tool=lambda name, session_id: own if session_id == "one" else None)
+    facts = LookedUp(open_memory_store(), plan)
+
+    def look() -> list[ToolDefinition | None]:
+        return [facts.tool("say", each) for each in ("other", "one", "other")]
+
+    assert await trio.to_thread.run_sync(look) == [None, own, None]
+    facts.refresh()
+    assert await trio.to_thread.run_sync(look) == [None, own, None]
+
+
+@pytest.mark.parametrize("server", [CalledServer(name="fake"), None])
+def test_a_tool_that_a_server_ran_keeps_its_name_when_it_has_gone(
+    server: CalledServer | None,
+) -> None:
+    folded = Folded()
+    folded.take(SessionCreated(agent="general", workspace="/w"))
+    folded.take(TurnStarted(turn_id="turn_1", provider="p", model="m", input_ids=()))
+    ran = {"name": "fake__say", "status": CallStatus.SUCCESS, "result": "", "server": server}
+    [span] = folded.take(CallFinished(turn_id="turn_1", call_id="c", **ran))  # type: ignore[arg-type]
+    name = "other" if server is None else "fake__say"
+    assert (span.template.name, span.attributes["gen_ai.tool.name"]) == (
+        f"execute_tool {name}",
+        name,
+    )
+    assert ("mcp.method.name" in span.attributes) == (server is not None)
+    assert len(span.template.series) == (1 if server is None else 2)
 
 
 def _answer(parts: tuple[Text, ...]) -> MessageCompleted:

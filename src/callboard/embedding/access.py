@@ -169,7 +169,7 @@ def telemetry_of(
         signals=settings.signals,
         processor=processor,
         agent=force.agents.get,
-        tool=registry.definition,
+        tool=lambda name, session_id: registry.of(session_id).definition(name),
         provider_url=url_of,
     )
     return Telemetry(plan)

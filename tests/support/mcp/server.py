@@ -326,6 +326,7 @@ def call(  # ruff: ignore[complex-structure]  a case for each tool
             return {**text(json.dumps(its if its is not None else DECLARED)), **more}
         case "environment":
             its = {"cwd": os.getcwd(), "pid": os.getpid(), "refused": REFUSED}
+            its |= {name: meta[name] for name in ("traceparent", "tracestate") if name in meta}
             return text(json.dumps({**os.environ, **its}))
         case "put":
             try:
