@@ -50,7 +50,7 @@ function CallCard({ call }: { call: CallView }) {
   const question = approvals.value.find((each) => each.approval_id === approvalId);
   return (
     <div class={`call is-${status}`}>
-      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <details data-call={row.callId} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           <span class="state" aria-hidden="true">
             {ICONS[status] ?? "·"}

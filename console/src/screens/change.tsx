@@ -46,7 +46,8 @@ export function Change({ row, judge }: ChangeProps) {
     };
   }, [json, wrong]);
 
-  const at = parts?.findIndex((each) => each.name === problem?.field) ?? -1;
+  // What is wrong within an argument stands at it.
+  const at = parts?.findIndex(({ name }) => problem !== null && `${problem.field}.`.replace("[", ".").startsWith(`${name}.`)) ?? -1;
   // At once, and not with the next drawing: what was judged is not what is written any more.
   const change = (place: number, text: string) => {
     judge(null);

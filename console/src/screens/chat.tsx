@@ -21,6 +21,7 @@ import { Calls } from "./call";
 import { Composer } from "./composer";
 import { Files } from "./files";
 import { Find } from "./find";
+import { Jump } from "./jump";
 import { Asked } from "./question";
 import { further } from "./routes";
 
@@ -97,7 +98,7 @@ export function Chat() {
   const Withheld = app.may("mcp/list") ? further.value?.Withheld : undefined;
   return (
     <div class="chat">
-      {isFinding.value && <Find items={items} />}
+      {isFinding.value && <Find />}
       <WindowedList<Listed>
         items={items}
         estimate={(item) => ESTIMATES[item.kind]}
@@ -110,7 +111,8 @@ export function Chat() {
         toEnd={its.toEnd}
         handle={list}
       />
-      {session.plan.length > 0 && session.turnId !== "" && <Plan session={session} />}
+      <Jump items={items} session={session} />
+      {session.plan.some((each) => session.turnId !== "" || each.status !== "done") && <Plan session={session} />}
       {session.retry !== null && (
         <p class="notice" role="status">
           {its.retrying(session.retry.attempt)} {shown(session.retry.message)}

@@ -7,7 +7,7 @@ import { approvals, areThereMore, isTrash, listMore, look, may, query, route, se
 import { choose, chosen, hits, purge, remove, rename, restore, save } from "../store/sessions";
 import { language, words } from "../store/settings";
 import { shown } from "../parts/text";
-import { hrefOf } from "../store/route";
+import { hrefOf, routeOf } from "../store/route";
 import { its as aboutChat } from "../words/screens/chat";
 import { Nav } from "./nav";
 import { Find, isSifted, Several } from "./sift";
@@ -178,20 +178,21 @@ function Hits({ close }: { close(): void }) {
     <section aria-label={its.drawer.said}>
       <h2>{its.drawer.said}</h2>
       <ul>
-        {hits.value.map((hit) => (
-          <li key={`${hit.session.session_id}:${hit.message_id}`}>
-            <a
-              class="hit"
-              href={`#/chat/${encodeURIComponent(hit.session.session_id)}/${encodeURIComponent(hit.message_id)}`}
-              onClick={close}
-            >
-              <span class="title">{shown(hit.session.title) || its.untitled}</span>
-              <span class="snippet">
-                <Marked text={shown(hit.snippet)} query={query.value} />
-              </span>
-            </a>
-          </li>
-        ))}
+        {hits.value.map(({ session, message_id, position, snippet }) => {
+          const href = hrefOf("chat", session.session_id, message_id, String(position));
+          // The address that is there already says no change.
+          const go = () => (close(), location.hash === href && (route.value = routeOf(href)));
+          return (
+            <li key={`${session.session_id}:${message_id}`}>
+              <a class="hit" href={href} onClick={go}>
+                <span class="title">{shown(session.title) || its.untitled}</span>
+                <span class="snippet">
+                  <Marked text={shown(snippet)} query={query.value} />
+                </span>
+              </a>
+            </li>
+          );
+        })}
       </ul>
     </section>
   );

@@ -4,6 +4,10 @@ import * as app from "./app";
 import * as compose from "./compose";
 import { textOf } from "./problem";
 import { route } from "./route";
+import { words } from "./settings";
+
+/** How the daemon ends a connection that sends more at once than it takes: sent again, it would end the next one too. */
+const TOO_LARGE = 1009;
 
 /** An input on its way: it is shown as sent only when it is on record. */
 export interface Waiting {
@@ -42,8 +46,10 @@ export async function sendWaiting(): Promise<void> {
         await send(next);
         waiting.value = waiting.value.filter((each) => each.key !== next.key);
       } catch (error) {
-        if (app.isGone(error)) return; // it goes out when the link is back, with the same key
-        setProblem(next.key, textOf(error));
+        const end = app.link.state.peek();
+        const isTooLarge = end.kind === "waiting" && end.code === TOO_LARGE;
+        if (app.isGone(error) && !isTooLarge) return; // it goes out when the link is back, with the same key
+        setProblem(next.key, isTooLarge ? words.peek().link.codes[TOO_LARGE]! : textOf(error));
       }
     }
   } finally {

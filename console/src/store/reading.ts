@@ -189,7 +189,8 @@ export function readGap(gap: Gap, place: Place): void {
   else void fill(gap, place);
 }
 
-async function fill(gap: Gap, place: Place): Promise<void> {
+/** Read a page of what is missing at once; while another one is read, nothing. */
+export async function fill(gap: Gap, place: Place): Promise<void> {
   const session = app.open.peek();
   if (session === null || isReadingGap) return;
   isReadingGap = true;
@@ -210,12 +211,6 @@ async function fill(gap: Gap, place: Place): Promise<void> {
   } finally {
     isReadingGap = false;
   }
-}
-
-/** Have a message of the record read, and what is around it. */
-export async function reach(position: number): Promise<void> {
-  const gap = app.open.peek()?.gapWith(position);
-  if (gap != null) await fill(gap, position);
 }
 
 // ── what a tab keeps ─────────────────────────────────────────────────────────────────────────────

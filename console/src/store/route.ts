@@ -2,7 +2,8 @@
 import { signal } from "@preact/signals";
 
 export type Route =
-  | { screen: "chat"; id: string | null; messageId?: string }
+  /** `position` is where in the record the message stands; 0 where the address does not say it. */
+  | { screen: "chat"; id: string | null; messageId?: string; position?: number }
   | { screen: "sessions" }
   | { screen: "approvals" }
   /** One of the screens of `screens/routes.ts`, or none that there is. */
@@ -15,9 +16,9 @@ export function routeOf(hash: string): Route {
   if (name === "" || name.startsWith("ticket=")) return { screen: "chat", id: null };
   if (name === "sessions" || name === "approvals") return { screen: name };
   if (name !== "chat") return { screen: "page", name, parts: parts.filter((each) => each !== "") };
-  const [id = "", messageId = ""] = parts;
+  const [id = "", messageId = "", position = 0] = parts;
   if (id === "" || id === "new") return { screen: "chat", id: null };
-  return messageId === "" ? { screen: "chat", id } : { screen: "chat", id, messageId };
+  return messageId === "" ? { screen: "chat", id } : { screen: "chat", id, messageId, position: Number(position) || 0 };
 }
 
 /** The address of a screen, or of something on it. */

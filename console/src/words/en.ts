@@ -164,6 +164,8 @@ export const en = {
       1001: "the daemon went away",
       1006: "the connection broke",
       1008: "the login has ended",
+      1009: "what was sent is too large for the daemon",
+      1011: "the daemon failed, its log says why",
       1013: "too much at once",
     } as Record<number, string>,
   },

@@ -201,7 +201,7 @@ for (const [name, options] of [
       await axe(page, `${name} drawer`);
       const small = await page.locator("button:visible, .button:visible").evaluateAll((all) =>
         // The agent's name is pressed wherever the title is.
-        all.filter((each) => (each.closest(".titles") ?? each).getBoundingClientRect().height < 44 && !each.classList.contains("small")).map((each) => each.outerHTML),
+        all.filter((each) => (each.closest(".titles") ?? each).getBoundingClientRect().height < 44).map((each) => each.outerHTML),
       );
       assert.deepEqual(small, []);
       await page.keyboard.press("Escape");

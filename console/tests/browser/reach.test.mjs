@@ -39,6 +39,60 @@ test("words are found in the session, marked where they stand, also in a call, a
   await close();
 });
 
+test("a hit of the search and a row of a timeline lead to their message, however far up it stands", async () => {
+  const { page, close } = await opened();
+  const isInSight = (of, selector) =>
+    of.waitForFunction((wanted) => {
+      const [own, view] = [document.querySelector(wanted), document.querySelector(".scroll")].map((each) => each?.getBoundingClientRect());
+      return own !== undefined && own.bottom > view.top && own.top < view.bottom;
+    }, selector);
+  await say(page, "both far above");
+  await page.getByText(/Done\. It says/).waitFor();
+  await answer(page, "Done. It says").getByRole("button", { name: "More" }).click();
+  await page.getByRole("menuitem", { name: "Timeline of the turn" }).click();
+  await page.getByRole("table").waitFor();
+  const turn = page.url();
+  await page.goBack();
+  await say(page, "ostriches run");
+  await answer(page, "You said: ostriches run").waitFor();
+  for (let count = 1; count <= 24; count++) {
+    await say(page, `further ${count}.`);
+    await page.locator(".outgoing").waitFor({ state: "detached" });
+    await page.locator(".scroll").press("End");
+    await answer(page, `You said: further ${count}.`).waitFor();
+  }
+  const chat = page.url();
+  const other = await opened();
+  await other.page.goto(chat);
+  await answer(other.page, "You said: further 24.").waitFor();
+  assert.equal(await other.page.locator(".slot").filter({ hasText: "ostriches" }).count(), 0);
+  await other.page.getByLabel("Search sessions").fill("ostriches");
+  const hit = other.page.locator(".hit").first();
+  const marked = ".slot[data-marked]";
+  for (const isAgain of [false, true]) {
+    await hit.click();
+    await isInSight(other.page, marked);
+    assert.match(await other.page.locator(marked).innerText(), /ostriches run/);
+    await other.page.waitForFunction(() => CSS.highlights.get("found")?.size > 0);
+    if (isAgain) continue;
+    await picture(other.page, "hit");
+    await axe(other.page, "hit");
+    await other.page.locator(".to-end").click();
+    await other.page.locator(marked).waitFor({ state: "detached" });
+  }
+  await other.close();
+  // The timeline knows no places of the record: the one of its row is looked for from the end on.
+  const third = await opened();
+  await third.page.goto(turn);
+  await third.page.getByRole("table").getByRole("link", { name: "read_file" }).click();
+  const card = '.call details[data-marked][open]';
+  await isInSight(third.page, card);
+  assert.match(await third.page.locator(card).innerText(), /read_file[^]*gone\.md/);
+  assert.equal(await third.page.locator(".call details[open]").count(), 1);
+  await third.close();
+  await close();
+});
+
 test("keys lead everywhere, and do nothing where somebody writes", async () => {
   const { page, close } = await opened();
   const focused = (selector) => page.waitForFunction((wanted) => document.activeElement?.matches(wanted), selector);

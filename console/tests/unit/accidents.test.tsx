@@ -28,6 +28,7 @@ const app = await import("../../src/store/app");
 const compose = await import("../../src/store/compose");
 const inputs = await import("../../src/store/inputs");
 const visit = await import("../../src/store/visit");
+const { Change } = await import("../../src/screens/change");
 const { Approvals } = await import("../../src/screens/approvals");
 const { useWatch } = await import("../../src/parts/watch");
 const login = await import("../../src/store/login");
@@ -140,6 +141,59 @@ describe("a question about a call", () => {
     allow("one").click();
     await settle();
     expect(sentAs("approval/resolve")).toHaveLength(1);
+  });
+});
+
+describe("an input on its way when the connection ends", () => {
+  async function sentAndBroken(code: number): Promise<void> {
+    await opened("session/prompt");
+    const before = app.route.value;
+    app.route.value = { screen: "chat", id: "s" };
+    inputs.prompt("a text that the daemon may find too large");
+    app.route.value = before;
+    await settle();
+    expect(sentAs("session/prompt")).toHaveLength(1);
+    FakeSocket.last.onclose?.({ code, reason: "" });
+    await settle();
+    await opened("session/prompt");
+    void inputs.sendWaiting();
+    await settle();
+  }
+
+  it("goes out again by itself with the same key", async () => {
+    await sentAndBroken(1006);
+    expect(inputs.waiting.value.map((each) => each.problem)).toEqual([""]);
+    expect(sentAs("session/prompt").map((each) => each.params["idempotency_key"])).toEqual([inputs.waiting.value[0]!.key]);
+  });
+
+  it("because of its size waits for a person, who is told", async () => {
+    await sentAndBroken(1009);
+    expect(inputs.waiting.value.map((each) => each.problem)).toEqual(["what was sent is too large for the daemon"]);
+    expect(sentAs("session/prompt")).toHaveLength(0);
+    inputs.sendAgain(inputs.waiting.value[0]!.key);
+    await settle();
+    expect(sentAs("session/prompt")).toHaveLength(1);
+  });
+});
+
+describe("a changed call that is refused", () => {
+  const place = () => root().querySelector(".field:has([aria-invalid=true]) code")?.textContent;
+  it.each([
+    ["arguments.edits[0].old", "edits"],
+    ["edits[1].path", "edits"],
+    ["arguments.path", "path"],
+    ["pathless", undefined],
+    ["arguments", undefined],
+  ])("at %s says so at the argument that holds it", async (field, name) => {
+    await opened("approval/get");
+    const row = { approval_id: "a", arguments: '{"path": "a.md", "edits": [{"old": "x"}]}' } as unknown as (typeof app.approvals.value)[number];
+    render(<Change row={row} judge={() => undefined} />, root());
+    await vi.advanceTimersByTimeAsync(400);
+    const [{ id }] = sentAs("approval/get") as [Sent];
+    FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32602, message: "it must not be empty", data: { type: "validation", field } } }) });
+    await settle();
+    expect(place()).toBe(name);
+    expect([...root().querySelectorAll(".problem")].map((each) => each.textContent)).toEqual(["it must not be empty"]);
   });
 });
 
