@@ -156,10 +156,13 @@ async def test_a_client_whose_line_swallows_everything_goes_on_with_the_next_nod
     monkeypatch.setattr(client_link, "SILENT_SECONDS", 0.6)
     monkeypatch.setattr(client_link, "CONNECT_SECONDS", 2.0)
     heard: list[Stored] = []
-    async with nodes_with_a_line(url, tmp_path) as (a, b, line), trio.open_nursery() as nursery:
+    async with nodes_with_a_line(url, tmp_path) as (a, b, line):
         await until(lambda: a.credentials.find(b.token) is not None)
         there = f"ws://127.0.0.1:{line.port}/ws"
-        async with connect(urls=[there, a.url], token=b.token) as client:
+        async with (
+            connect(urls=[there, a.url], token=b.token) as client,
+            trio.open_nursery() as nursery,
+        ):
             session = (await client.create_session()).session_id
             assert node_of(b).owns(session)
             nursery.start_soon(hear, client, session, heard)
