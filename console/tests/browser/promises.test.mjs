@@ -47,7 +47,8 @@ test("who leaves the page while an input waits is asked, and others are not", as
   assert.deepEqual(asked, ["beforeunload"]);
   peer.stdin.write("back\n");
   await page.getByText("You said: not yet").first().waitFor();
-  bad.splice(0, bad.length, ...bad.filter((text) => !text.includes("503") && !text.includes("WebSocket connection to")));
+  // Of the daemon that is away; and what is between may send it what comes late.
+  bad.splice(0, bad.length, ...bad.filter((text) => !text.includes("503") && !text.includes("WebSocket")));
   await close();
 });
 
@@ -151,6 +152,7 @@ test("a daemon of another version asks for a reload and keeps what is written, a
   await page.waitForFunction(() => document.querySelector("form.composer textarea")?.value === "half a sentence");
   await page.getByText("connected", { exact: true }).waitFor();
   assert.equal(await page.getByText("The daemon is of another version now.").count(), 0);
-  bad.splice(0, bad.length, ...bad.filter((text) => !text.includes("503") && !text.includes("WebSocket connection to")));
+  // Of the daemon that is away; and what is between may send it what comes late.
+  bad.splice(0, bad.length, ...bad.filter((text) => !text.includes("503") && !text.includes("WebSocket")));
   await close();
 });
