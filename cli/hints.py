@@ -12,7 +12,8 @@ from pathlib import Path
 
 WITHOUT_DATA = frozenset(
     {
-        "cluster",
+        "cluster manifest",
+        "cluster ray",
         "completion",
         "policy check",
         "policy lint",
