@@ -126,16 +126,22 @@ def begin_nodes(ray: Any, file: ClusterFile) -> list[str]:
         kept = ray.remote(keeper.NodeKeeper)
         for number, plan in enumerate(plans):
             made.append(_make_actor(kept, strategies, group, number, plan))
-    except BaseException as error:
-        for actor in made:
-            ray.kill(actor, no_restart=True)
-        util.remove_placement_group(group)
-        if isinstance(error, ValueError):  # another command was quicker
-            raise ConflictError(
-                f"Ray made no actor for each node: {error}. Nothing was left behind."
-            ) from error
+    except ValueError as error:  # another command was quicker
+        _take_back(ray, util, group, made)
+        raise ConflictError(
+            f"Ray made no actor for each node: {error}. Nothing was left behind."
+        ) from error
+    except BaseException:
+        _take_back(ray, util, group, made)
         raise
     return [plan.name for plan in plans]
+
+
+def _take_back(ray: Any, util: Any, group: Any, made: list[Any]) -> None:
+    """End the actors that were made, and give their place back."""
+    for actor in made:
+        ray.kill(actor, no_restart=True)
+    util.remove_placement_group(group)
 
 
 def _make_actor(kept: Any, strategies: Any, group: Any, number: int, plan: ActorPlan) -> Any:
