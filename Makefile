@@ -101,8 +101,8 @@ clean:                           ## everything that was made here, and git ignor
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@ .venv/run-ready
 
-# Ray, for one test, in an environment of its own behind which lies this one. `.ci/run` makes it before the tests.
-.venv/ray-ready: .ci/ray.txt | .venv/dev-ready
+# Ray, for one test, in an environment of its own behind which lies this one. `.ci/run` makes both beside each other.
+.venv/ray-ready: .ci/ray.txt | .venv/made
 	$(BIN)/python -m venv --clear .venv/ray
 	.venv/ray/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .ci/ray.txt
 	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
