@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { defineConfig } from "vite";
 import { lean } from "./scripts/lean.ts";
 
@@ -5,8 +6,9 @@ import { lean } from "./scripts/lean.ts";
 export default defineConfig({
   base: "/console/",
   publicDir: "public",
-  plugins: [lean],
-  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  plugins: [lean(join(import.meta.dirname, "src"))],
+  // Children as arguments, and not as a property: 1 kB less.
+  oxc: { jsxInject: `import { h as elementOf, Fragment as Together } from "preact"`, jsx: { runtime: "classic", pragma: "elementOf", pragmaFrag: "Together" } },
   build: {
     outDir: "dist",
     target: "es2023",

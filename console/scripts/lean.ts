@@ -1,44 +1,28 @@
 // What the build leaves out, so that less has to be loaded. Nothing of it changes what the page does, and the build fails where the
 // sources or a library are no longer as they are expected here.
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { parseAst, type Plugin } from "vite";
-
-interface Node {
-  type: string;
-  start: number;
-  end: number;
-  [field: string]: unknown;
-}
-
-/** The object behind `{…} as T` and the like; `null` if there is another thing, or one whose names come in an order of their own. */
-function objectOf(node: Node | undefined): { names: string[]; values: Node[] } | null {
-  if (node === undefined) return null;
-  if (node.type === "TSAsExpression" || node.type === "TSSatisfiesExpression") return objectOf(node["expression"] as Node);
-  if (node.type !== "ObjectExpression") return null;
-  const properties = node["properties"] as Node[];
-  const names = properties.map(({ type, key }) => (type === "Property" ? String((key as Node)["name"] ?? (key as Node)["value"]) : "0"));
-  return names.some((name) => /^\d+$/.test(name)) ? null : { names, values: properties.map((each) => each["value"] as Node) };
-}
+import { readFileSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Plugin } from "vite";
+import { nodesOf, parsed, textsOf, Uses, type Node } from "./texts.ts";
 
 /** The Chinese texts as they stand, without their names: those of the English ones, in the same order. */
 function unnamed(english: Node, chinese: Node, code: string): string {
-  const [first, second] = [objectOf(english), objectOf(chinese)];
+  const [first, second] = [textsOf(english), textsOf(chinese)];
   if (first === null || second === null) return code.slice(chinese.start, chinese.end);
-  if (first.names.join() !== second.names.join()) {
-    const at = first.names.findIndex((name, index) => name !== second.names[index]);
-    throw new Error(`The Chinese texts must stand in the order of the English ones: ${second.names[at]} is where ${first.names[at]} should be.`);
+  const [names, its] = [[...first.keys()], [...second.keys()]];
+  if (names.join() !== its.join()) {
+    const at = names.findIndex((name, index) => name !== its[index]);
+    throw new Error(`The Chinese texts must stand in the order of the English ones: ${its[at]} is where ${names[at]} should be.`);
   }
-  return `[${second.values.map((each, at) => unnamed(first.values[at]!, each, code)).join(",")}]`;
+  return `[${names.map((name) => unnamed(first.get(name)!, second.get(name)!, code)).join(",")}]`;
 }
 
-function* nodesOf(value: unknown): Generator<Node> {
-  if (typeof value !== "object" || value === null) return;
-  if ("type" in value && "start" in value) yield value as Node;
-  for (const each of Object.values(value)) yield* nodesOf(each);
+/** The English texts by their places, but for those that are used by their names. */
+function placed(english: Node, code: string, uses: Uses): string {
+  const texts = uses.isNamed(english) ? null : textsOf(english);
+  if (texts === null) return code.slice(english.start, english.end);
+  return `[${[...texts.values()].map((each) => placed(each, code, uses)).join(",")}]`;
 }
-
-const parsed = (code: string): unknown => parseAst(code, { lang: "ts" });
 
 /** The value of `const NAME = …`. */
 function valueOf(code: string, name: string): Node {
@@ -48,17 +32,40 @@ function valueOf(code: string, name: string): Node {
   throw new Error(`There is no ${name}.`);
 }
 
-/** A file of texts without the names of the Chinese ones; `named` of src/store/settings.ts puts them back. */
-export function leanWords(code: string, english: string): string {
-  let pair: [Node, Node] | undefined;
-  if (english !== "") pair = [valueOf(english, "en"), valueOf(code, "zh")];
-  else {
-    for (const node of nodesOf(parsed(code))) {
-      if (node.type === "CallExpression" && (node["callee"] as Node)["name"] === "inBoth") pair = node["arguments"] as [Node, Node];
-    }
+/** The two of `inBoth({…}, {…})`. */
+function pairOf(code: string): [Node, Node] {
+  for (const node of nodesOf(parsed(code))) {
+    if (node.type === "CallExpression" && (node["callee"] as Node)["name"] === "inBoth") return node["arguments"] as [Node, Node];
   }
-  if (pair === undefined) throw new Error("A file of texts has no texts in both languages.");
-  return code.slice(0, pair[1].start) + unnamed(...pair, code) + code.slice(pair[1].end);
+  throw new Error("A file of texts has no texts in both languages.");
+}
+
+const replaced = (code: string, { start, end }: Node, instead: string): string => code.slice(0, start) + instead + code.slice(end);
+const isScreen = (path: string): boolean => /\/words\/screens\/\w+\.ts$/.test(path);
+
+/** The sources by their paths, with texts by their places and without the names of these; `named` of src/store/settings.ts reads them. */
+export function leanTexts(sources: ReadonlyMap<string, string>): Map<string, string> {
+  const all = [...sources].filter(([path]) => /\.tsx?$/.test(path));
+  const [english, chinese] = ["en", "zh"].map((name) => all.find(([path]) => path.endsWith(`/words/${name}.ts`))!);
+  const own: [Node, Node] = [valueOf(english![1], "en"), valueOf(chinese![1], "zh")];
+  const pairs = new Map(all.filter(([path]) => isScreen(path)).map(([path, code]) => [path, pairOf(code)]));
+  const uses = new Uses();
+  for (const [path, code] of all) {
+    uses.read(path, code, (from, name) => {
+      const target = `${join(dirname(path), from.replace(/\.tsx?$/, ""))}.ts`;
+      if (target.endsWith("/store/settings.ts")) return name === "words" || name === "*" ? own[0] : null;
+      return name === "its" || name === "*" ? (pairs.get(target)?.[0] ?? null) : null;
+    });
+  }
+  return new Map(
+    all.map(([path, code]) => {
+      const [one, other] = pairs.get(path) ?? [];
+      if (path === english![0]) return [path, replaced(code, own[0], placed(own[0], code, uses))];
+      if (path === chinese![0]) return [path, replaced(code, own[1], unnamed(...own, code))];
+      if (one === undefined || other === undefined) return [path, uses.rewritten(path, code)];
+      return [path, replaced(replaced(code, other, unnamed(one, other, code)), one, placed(one, code, uses))];
+    }),
+  );
 }
 
 function without(code: string, part: RegExp, instead: string): string {
@@ -84,16 +91,25 @@ export function leanMarked(code: string): string {
   return without(code, /var (\w+)=new \w+;function (\w+)\(\w+,\w+\)\{return \1\.parse\(.*$/s, `export{${lexer} as Lexer,${parser} as Parser};`);
 }
 
-export const lean: Plugin = {
-  name: "lean",
-  enforce: "pre",
-  apply: "build",
-  transform(code, id) {
-    let less: string | undefined;
-    if (/\/words\/screens\/\w+\.ts$/.test(id)) less = leanWords(code, "");
-    else if (id.endsWith("/words/zh.ts")) less = leanWords(code, readFileSync(join(id, "../en.ts"), "utf8"));
-    else if (/\/dompurify\/.*\.mjs$/.test(id)) less = leanPurify(code);
-    else if (/\/marked\/.*\.js$/.test(id)) less = leanMarked(code);
-    return less === undefined ? null : { code: less, map: null };
-  },
-};
+/** The sources of the console by their paths. */
+function sourcesOf(folder: string): Map<string, string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+  return new Map(files.map(({ parentPath, name }) => [join(parentPath, name), readFileSync(join(parentPath, name), "utf8")]));
+}
+
+export function lean(folder: string): Plugin {
+  const sources = sourcesOf(folder);
+  const texts = leanTexts(sources);
+  return {
+    name: "lean",
+    enforce: "pre",
+    apply: "build",
+    transform(code, id) {
+      let less = texts.get(id);
+      if (less !== undefined && code !== sources.get(id)) throw new Error(`${id} is not what was read before.`);
+      if (/\/dompurify\/.*\.mjs$/.test(id)) less = leanPurify(code);
+      else if (/\/marked\/.*\.js$/.test(id)) less = leanMarked(code);
+      return less === undefined ? null : { code: less, map: null };
+    },
+  };
+}

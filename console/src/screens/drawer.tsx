@@ -139,7 +139,7 @@ function swiped(remove: () => void) {
 function Meta({ row }: { row: SessionRow }) {
   const its = words.value;
   const asks = useComputed(() => approvals.value.some((each) => each.session_id === row.session_id)).value;
-  const kind = row.kind === "main" ? ((row.forked_from ?? "") === "" ? "" : its.drawer.copy) : its.drawer[row.kind];
+  const kind = row.kind === "main" ? ((row.forked_from ?? "") === "" ? "" : its.drawer.copy) : its.drawer.delegated;
   return (
     <span class="meta">
       {asks ? (

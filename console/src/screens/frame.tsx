@@ -142,7 +142,7 @@ function Connection() {
         : state.kind === "refused"
           ? `${its.refused}: ${state.reason}`
           : awayMs === null || state.kind !== "open"
-            ? its[state.kind]
+            ? its.states[state.kind]
             : its.away(clock(awayMs));
   const isAway = awayMs !== null && state.kind === "open";
   return (

@@ -31,9 +31,10 @@ const its = stored("language");
 export const language = signal<Language>(its === "en" || its === "zh" ? its : first);
 export const theme = signal<Theme>(THEMES.find((each) => each === stored("theme")) ?? "system");
 export const density = signal<Density>(stored("density") === "compact" ? "compact" : "comfortable");
-/** The Chinese texts with their names. Those are the same as of the English ones, and the build leaves them out (scripts/lean.ts). */
+/** The Chinese texts with those names that the build left to the English ones (scripts/lean.ts): they stand in the same order. */
 export function named<T>(english: T, chinese: T): T {
-  if (!Array.isArray(chinese) || Array.isArray(english)) return chinese;
+  if (!Array.isArray(chinese)) return chinese;
+  if (Array.isArray(english)) return chinese.map((each: unknown, at) => named(english[at] as unknown, each)) as T;
   return Object.fromEntries(Object.entries(english as object).map(([name, each], at) => [name, named(each, chinese[at])])) as T;
 }
 
