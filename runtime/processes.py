@@ -67,7 +67,7 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
         exit_code: As in a shell.
         is_truncated: Whether `stdout` or `stderr` was cut.
         killed_by: Why it was killed: `timeout`, `memory`, `cpu`, `processes`, `files`, `output`,
-            `file_size`, `cancel`, `mount`, `sandbox` (no limits could be set, and nothing was run); `None`
+            `file_size`, `cancel`, `mount`, `lease`, `sandbox` (no limits could be set, and nothing was run); `None`
             if it ended by itself.
         killed: How many processes were killed: it and those that it started.
         sandbox: The strength of the sandbox.

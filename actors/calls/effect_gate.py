@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from ...runtime.definitions import Effect, ErrorType, ToolFailure
 from ...runtime.errors import StoreUnavailable
 from ...runtime.kernel.lease_gate import LeaseGate
+from ...tools.processes.function_process import hold_of_call
 from .call import ReadyCall
 from .outcome import CallOutcome, failed
 
@@ -43,7 +44,10 @@ async def run_behind(
 
     if ready.effect is not Effect.READ and not gate.is_open():
         return failed(ToolFailure(ErrorType.INTERRUPTED, NOT_BEGUN))
+    token = hold_of_call.set(gate.hold)
     try:
         return await gate.run(execute if holding is None else execute_holding)
     except StoreUnavailable:
         return failed(ToolFailure(ErrorType.INTERRUPTED, CUT_OFF))
+    finally:
+        hold_of_call.reset(token)

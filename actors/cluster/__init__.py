@@ -6,9 +6,9 @@ this is imported where no cluster is configured.
 
 `shared_locks` has calls on several nodes that write one file of a shared root take turns.
 
-Begin with `node`; `opening` makes it of the settings.
+Begin with `node`; `opening` makes it of the settings, and the gate that keeps it from acting for longer than its lease.
 Comes in: the directory's questions who owns a session; what the database says; tickets of other nodes.
 Goes out: claimed sessions, to whom recovers them; the end of the lease.
 Owns: this node's term and lease, and what its calls hold in shared roots.
-Imports: `config`, `runtime.cluster`, `runtime.store`, `runtime.wire`.
+Imports: `config`, `runtime.cluster`, `runtime.kernel`, `runtime.store`, `runtime.wire`, `tools`.
 """

@@ -95,6 +95,7 @@ class ClusterNode:
         members_changed: Set when nodes have come, gone or changed; who acts on it puts a new one there.
         reload_grants: Reads what people allowed to be remembered, once another node may have changed that.
         placed: Called with a session that is loaded, and the folder that it works in.
+        renewed: Called when the lease ends later than before.
         lost: Called when the lease ends without word from the database: what acts must stop.
         away_since: The wall clock's time in seconds since when the database does not answer; `None` while it does.
         away_changed: Set when that has changed; who waits for it puts a new one there.
@@ -141,6 +142,7 @@ class ClusterNode:
         self.members_changed = trio.Event()
         self.reload_grants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.placed: Callable[[str, str], None] = lambda session_id, folder: None
+        self.renewed: Callable[[], None] = _nothing
         self.lost: Callable[[], None] = _nothing
         self.away_since: float | None = None
         self.away_changed = trio.Event()
@@ -186,6 +188,10 @@ class ClusterNode:
     def may_begin(self) -> bool:
         """Whether an effect may begin: the lease has time left, by this node's own count."""
         return self._membership.lease.stand(self._clock()) == "held"
+
+    def acts_until(self) -> float:
+        """Return when what acts here must have ended, by the clock of this node's lease."""
+        return self._membership.lease.until
 
     @property
     def own_folders(self) -> dict[str, Path]:
@@ -447,6 +453,7 @@ class ClusterNode:
                         f"node {self.node_id} was away for longer than its lease of {LEASE_SECONDS:g} s, and "
                         "others have taken its sessions; it comes back with its next term"
                     )
+                self.renewed()
                 self._heard()
                 if self._record is None or self._record[0] != self._membership.timeline:
                     self._record_changed.set()

@@ -16,8 +16,11 @@ from ...runtime.cluster.nodes import Joining
 from ...runtime.cluster.roots import NamedRoot, NamedRoots, keep_roots
 from ...runtime.errors import ValidationError
 from ...runtime.identity import VERSION
+from ...runtime.kernel.lease_gate import LeaseGate
 from ...runtime.store.interface import Store
 from ...runtime.store.postgres.address import address_of, check_driver
+from ...tools.processes.watchdog import Watchdog
+from ...tools.sandbox.sandbox import Sandbox
 from ...tools.workspace.roots import check_root
 from .node import ClusterNode
 
@@ -69,3 +72,15 @@ def open_node(settings: Settings) -> ClusterNode:
 def _opened(name: str, root: RootSettings) -> NamedRoot:
     """Return a root as its folder really is; raise `ValidationError` for one that can't be a root. Blocks on the disk."""
     return NamedRoot(name, os.path.realpath(check_root(root.path)), root.shared)
+
+
+def open_gate(node: ClusterNode, sandbox: Sandbox | None) -> tuple[LeaseGate, Watchdog]:
+    """Return what keeps a node from acting for longer than its lease, and what ends its programs then."""
+    gate, watchdog = LeaseGate(node.may_begin), Watchdog(node.acts_until)
+    gate.hold = watchdog.hold
+    if sandbox is not None:
+        sandbox.watchdog = watchdog
+    node.renewed, node.lost = watchdog.renewed, gate.cut_off
+    if node.own_folders:
+        gate.holding = node.locks.holding
+    return gate, watchdog

@@ -15,6 +15,8 @@ LEASE_SECONDS = 1.5
 death; longer, and a death takes longer than the two seconds that people wait."""
 RENEW_SECONDS = 0.4
 """Three renewals fit into a lease, so that one may be lost and one late."""
+END_SECONDS = 0.1
+"""So long before the database may give its sessions away a node's own count ends: what it ends then has time to be gone."""
 QUIET_SECONDS = 0.3
 """So long before the end of its lease a node begins nothing that acts outside: what it began before has time to start."""
 
@@ -35,7 +37,7 @@ class OwnLease:
 
     def renewed(self, asked_at: float) -> None:
         """Take a renewal that was granted, given the monotonic time just before it was asked for."""
-        self.until = max(self.until, asked_at + self._seconds)
+        self.until = max(self.until, asked_at + self._seconds - END_SECONDS)
 
     def lose(self) -> None:
         """End the lease at once: the database has said that the sessions are somebody else's."""

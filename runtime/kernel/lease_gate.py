@@ -33,11 +33,14 @@ class LeaseGate:
 
     Attributes:
         holding: Holds paths of a workspace against other nodes; `None` where none shares a folder with this one.
+        hold: Has a process get a signal when the lease is over, also while this process is stopped; returns what is
+            called when it has ended.
     """
 
     def __init__(self, is_open: Callable[[], bool]) -> None:
         self.is_open = is_open
         self.holding: Holding | None = None
+        self.hold: Callable[[int, int], Callable[[], None]] | None = None
         self._running: set[trio.CancelScope] = set()
 
     async def wait_open(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
+from callboard.tools.processes.process_tree import is_stopped
 from support.cluster.nodes import (
     effects_of,
     node_process,
@@ -23,6 +25,7 @@ from support.cluster.nodes import (
     wait_settled,
     wait_taken,
     wait_until,
+    written_by,
 )
 from support.postgres.cut_line import Direction, open_line
 from support.postgres.databases import new_database
@@ -31,9 +34,11 @@ from support.postgres.server import needs_postgres, own_cluster
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 ROUNDS = 10 if SOAK else 1
 INPUTS = 20 if SOAK else 5
+SESSIONS = 3
 SLEEP_SECONDS = 10.0 if SOAK else 3.0
 """Longer than a lease, and as long as a machine may be suspended."""
 HOUR = 3600.0
+BOTH: tuple[Direction, ...] = ("to the database", "to the node")
 
 
 @pytest.fixture
@@ -67,11 +72,11 @@ def test_a_node_that_slept_has_every_append_refused(url: str, tmp_path: Path) ->
         outcomes.unlink(missing_ok=True)
         with (
             node_process(url, f"b{round_number}", tmp_path, 0) as b,
-            node_process(url, name, tmp_path, 3, INPUTS, "--insist") as a,
+            node_process(url, name, tmp_path, SESSIONS, INPUTS, "--insist") as a,
         ):
             wait_until(lambda: "stored" in lines_of(outcomes), "an append of a")
             wait_until(lambda: effects_of(tmp_path, name), "a call of a")  # ruff: ignore[function-uses-loop-variable]  ends here
-            os.kill(a.pid, signal.SIGSTOP)
+            stop(a)
             asleep = effects_of(tmp_path, name)
             time.sleep(SLEEP_SECONDS)
             wait_taken(url, name)
@@ -79,14 +84,46 @@ def test_a_node_that_slept_has_every_append_refused(url: str, tmp_path: Path) ->
             os.kill(a.pid, signal.SIGCONT)
             said(a, "fenced")
             a.wait()
-            assert effects_of(tmp_path, name) == asleep  # woken, it began nothing
+            # What was on record as started when it was stopped may take its first step; nothing else begins.
+            assert len(effects_of(tmp_path, name)) - len(asleep) <= SESSIONS
             late = [
                 line for line in lines_of(outcomes).splitlines() if float(line.split()[0]) > woken
             ]
             assert late  # it did try
             assert [line for line in late if line.endswith("stored")] == []
-            wait_settled(url, tmp_path, 3 * INPUTS * (round_number + 1))
+            wait_settled(url, tmp_path, SESSIONS * INPUTS * (round_number + 1))
             b.kill()
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """Stop a process, and return when it does nothing any more."""
+    os.kill(process.pid, signal.SIGSTOP)
+    wait_until(lambda: is_stopped(process.pid), "the process stopped")
+
+
+@pytest.mark.parametrize("fault", ["stopped", "cut off"])
+def test_a_program_of_a_node_has_ended_before_another_node_goes_on(
+    url: str, tmp_path: Path, fault: str
+) -> None:
+    with (
+        open_line(url) as line,
+        node_process(url, "b", tmp_path, 0, 0, "--program=0.2"),
+        node_process(line.url, "a", tmp_path, 1, 2, "--program=60") as a,
+    ):
+        wait_until(lambda: written_by(tmp_path, "a"), "a program of a")
+        if fault == "stopped":
+            stop(a)
+        else:
+            line.cut(*BOTH)
+        wait_until(lambda: written_by(tmp_path, "b"), "a program of b")
+        of_a = written_by(tmp_path, "a")
+        assert max(of_a) < min(written_by(tmp_path, "b"))
+        os.kill(a.pid, signal.SIGCONT)
+        line.mend()
+        said(a, "fenced")
+        a.wait()
+        assert written_by(tmp_path, "a") == of_a
+        wait_settled(url, tmp_path, 2)
 
 
 def lines_of(file: Path) -> str:
@@ -117,9 +154,6 @@ def test_the_sum_finds_what_is_doubled_and_what_is_left_out(url: str, tmp_path: 
     effects = tmp_path / "effects"
     effects.write_text(effects.read_text() * 2)
     assert sum_up(url, tmp_path).doubled == 1
-
-
-BOTH: tuple[Direction, ...] = ("to the database", "to the node")
 
 
 @pytest.mark.parametrize("directions", [BOTH[:1], BOTH[1:], BOTH] if SOAK else [BOTH[:1], BOTH[1:]])

@@ -83,7 +83,13 @@ async def open_program(
             )
             if work.is_writable:
                 order = await sandbox.prepared(recipe, order)
-        program = PipedProgram(recipe, order, sandbox=str(strength), running=sandbox.running)
+        program = PipedProgram(
+            recipe,
+            order,
+            sandbox=str(strength),
+            running=sandbox.running,
+            watchdog=sandbox.watchdog,
+        )
         async with open_piped(program):
             yield program
     finally:

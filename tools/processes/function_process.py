@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -104,6 +105,11 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     message: str
     details: dict[str, Any]
 
+
+hold_of_call: ContextVar[Callable[[int, int], Callable[[], None]] | None] = ContextVar(
+    "hold_of_call", default=None
+)
+"""Where nodes have leases: has a process get a signal when that of this node is over; see `Watchdog.hold`."""
 
 _decode_answer = msgspec.json.Decoder(Returned | Failed).decode
 
@@ -214,6 +220,9 @@ class _WorkerProcess:
             undo.callback(self._process.wait)
             undo.callback(self._process.kill)
             self._pidfd = os.pidfd_open(self._process.pid)
+            undo.callback(os.close, self._pidfd)
+            hold = hold_of_call.get()
+            self._release = None if hold is None else hold(self._pidfd, signal.SIGTERM)
             undo.pop_all()
         for fd in (stdin[0], stdout[1], stderr[1], answer[1]):
             os.close(fd)
@@ -242,6 +251,8 @@ class _WorkerProcess:
         """Wait, bounded, until the killed process is gone; else it is listed as unreaped."""
         with trio.move_on_after(REAP_SECONDS):
             await trio.lowlevel.wait_readable(self._pidfd)
+        if self._release is not None:
+            self._release()
         if self._process.poll() is not None:
             os.close(self._pidfd)
         else:

@@ -30,6 +30,7 @@ ENDED_BY = {
     "timeout": "ran longer than it may",
     "cancel": "was ended",
     "kill": "was killed",
+    "lease": "was ended, since its node had lost touch with the database",
     "mount": "had another file system mounted in its workspace",
 }
 

@@ -18,7 +18,8 @@ unbounded, and a runtime that dies at any point lets nothing begin.
 *How it ends.* Killing the first process of the namespace kills all others: also what has left its process
 group, ignores signals, or forks as fast as it can. A result is given when the last of them is gone. After
 `kill -9` of the runtime the kernel does the same, since bubblewrap dies with its parent; what stays behind is
-an empty control group, which the next start sweeps, and stubs, which the next runtime removes (`stale_stubs`).
+an empty control group, which the next start sweeps, and stubs, which the next runtime removes (`stale_stubs`). Where nodes have leases, a process beside the runtime ends
+them when that of their node is over (`tools.processes.watchdog`).
 
 *The way out.* The sandbox's network is empty. A call that may reach hosts gets a proxy in the runtime, where
 each connection is checked by the address guard and the policy of that call (`network`).

@@ -11,6 +11,7 @@ import signal
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -21,6 +22,9 @@ from ..processes.process_tree import is_stopped
 from .box.recipe import Recipe
 from .running.process import READ_BYTES, REAP_SECONDS, Order
 from .running.program import Program
+
+if TYPE_CHECKING:  # only nodes of a cluster have one
+    from ..processes.watchdog import Watchdog
 
 MAX_ERROR_BYTES = 64 * 1024
 """The end of what it writes to stderr: the last traceback, and what came before."""
@@ -43,7 +47,13 @@ class PipedProgram(Program):
     """
 
     def __init__(
-        self, recipe: Recipe, order: Order, *, sandbox: str, running: dict[Program, None]
+        self,
+        recipe: Recipe,
+        order: Order,
+        *,
+        sandbox: str,
+        running: dict[Program, None],
+        watchdog: Watchdog | None = None,
     ) -> None:
         self.ended = trio.Event()
         self.view = recipe.view
@@ -52,7 +62,7 @@ class PipedProgram(Program):
         self._is_paused = False
         self._awake = 0
         recipe = msgspec.structs.replace(recipe, settings=_for_long(recipe.settings))
-        super().__init__(recipe, order, sandbox=sandbox, running=running)
+        super().__init__(recipe, order, sandbox=sandbox, running=running, watchdog=watchdog)
 
     @property
     def _read_here(self) -> tuple[int, ...]:

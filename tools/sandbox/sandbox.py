@@ -24,6 +24,7 @@ from .background import BackgroundPrograms
 from .selftest.kept_result import KeptResult
 
 if TYPE_CHECKING:  # what runs programs is imported when the first one runs
+    from ..processes.watchdog import Watchdog
     from .box.recipe import Recipe
     from .changes.snapshot import CopyCache
     from .running.process import Order
@@ -61,6 +62,7 @@ class Sandbox:
         settings: As given.
         background: The programs that run beside calls.
         running: The programs that run, in the order of their start.
+        watchdog: Ends them at the end of a node's lease; `None` where there is no cluster.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Sandbox:
         self.settings = settings
         self.background = BackgroundPrograms()
         self.running: dict[Program, None] = {}
+        self.watchdog: Watchdog | None = None
         self._data = data
         self._environ = dict(os.environ if environ is None else environ)
         self._kept = KeptResult(data, settings, self._environ)

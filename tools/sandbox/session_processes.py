@@ -166,8 +166,15 @@ class SessionProcesses:
     ) -> Program:
         """Look once more at what was allowed, and start it: without a checkpoint between."""
         self._check_bound()
-        running = self._sandbox.running
-        return Program(recipe, order, on_line, on_chunk, sandbox=str(strength), running=running)
+        return Program(
+            recipe,
+            order,
+            on_line,
+            on_chunk,
+            sandbox=str(strength),
+            running=self._sandbox.running,
+            watchdog=self._sandbox.watchdog,
+        )
 
     async def start(
         self, command: Command, on_end: Callable[[], Awaitable[None]] | None = None

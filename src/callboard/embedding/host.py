@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from ..tools.mcp.servers import McpServers
     from ..tools.mcp.session_servers import SessionServers
     from ..tools.plugins import Plugin
+    from ..tools.processes.watchdog import Watchdog
     from ..tools.sandbox.sandbox import Sandbox
     from ..tools.web.search import SearchPlace
 
@@ -175,6 +176,7 @@ class Host:
     """
 
     guard: AddressGuard | None = None
+    _watchdog: Watchdog | None = None  # of a node of a cluster
     follows_usage = False
     status_watch: object = None  # a `StatusWatch`, once a program has followed the status
 
@@ -384,11 +386,16 @@ class Host:
         finally:
             self._services = None
             handles.close()
+            await self._end_watchdog()  # noqa: ASYNC102  it shields and bounds itself
             if plan.node is not None:
                 plan.node.close()
             # The supervisor closed them, except those whose actor never started.
             for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
                 mailbox.close()
+
+    async def _end_watchdog(self) -> None:
+        if self._watchdog is not None:
+            await self._watchdog.aclose()
 
     async def _stop_sessions(self) -> None:
         if self.plan.node is not None:
@@ -421,12 +428,9 @@ class Host:
     def _gate(self) -> LeaseGate | None:
         if self.plan.node is None:
             return None
-        from ..runtime.kernel.lease_gate import LeaseGate  # here: most runtimes are alone
+        from ..actors.cluster.opening import open_gate  # here: most runtimes are alone
 
-        gate = LeaseGate(self.plan.node.may_begin)
-        self.plan.node.lost = gate.cut_off
-        if self.plan.node.own_folders:
-            gate.holding = self.plan.node.locks.holding
+        gate, self._watchdog = open_gate(self.plan.node, self.plan.sandbox)
         return gate
 
     def _handles(self, memories: JournaledMemories | IndexedMemories) -> OpenHandles:

@@ -1,11 +1,13 @@
 """One node of a cluster as a process: it begins sessions whose calls have effects that can be counted.
 
-    node_process.py URL NODE FOLDER SESSIONS INPUTS [--skew SECONDS] [--insist]
+    node_process.py URL NODE FOLDER SESSIONS INPUTS [--skew SECONDS] [--insist] [--program SECONDS]
 
 Each session gets some inputs at once; the turn of each makes one call, which writes its key, the node and the time
 into FOLDER/effects. What it says on stdout: `ready` when its sessions are on record, `fenced` when others have them. `--skew` has its wall
 clock go wrong by so much. `--insist` has it write titles into its sessions all the time, past everything that would keep it
 from that but the database, and write each outcome into FOLDER/insisted.
+`--program` has each call run a program instead, which writes its node and the machine's time since its start into
+FOLDER/work/programs, again and again for so many seconds.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from callboard.runtime.messages import AppendEvents
 MAX_REQUESTS = 100_000
 CALL_SECONDS = 0.5
 INSIST_SECONDS = 0.02
+PROGRAM_PAUSE_SECONDS = 0.02
 
 
 def answer(request: ModelRequest) -> ScriptedReply:
@@ -43,11 +46,23 @@ def answer(request: ModelRequest) -> ScriptedReply:
     return reply(calls=[("count", {"key": uuid.uuid4().hex})])
 
 
+def program(node: str, seconds: float) -> str:
+    """Return what a program does that acts all the time, and not only when it begins."""
+    rounds = int(seconds / PROGRAM_PAUSE_SECONDS)
+    return (
+        f"for _ in $(seq {rounds}); do read -r up _ < /proc/uptime; "
+        f'echo "{node} $up" >> programs; sleep {PROGRAM_PAUSE_SECONDS}; done'
+    )
+
+
 async def insist(
     runtime: callboard.Runtime, session_ids: list[str], node: str, outcomes: Path
 ) -> None:
     """Append events whatever the node itself thinks of its lease."""
-    for number in itertools.count():
+    numbers = itertools.count()
+
+    async def append_one() -> None:
+        number = next(numbers)
         session_id = session_ids[number % len(session_ids)]
         begun, outcome = time.time(), "stored"
         append = AppendEvents(session_id=session_id, events=(TitleSet(title=f"{node} {number}"),))
@@ -60,11 +75,17 @@ async def insist(
             outcome = type(error).__name__
         with outcomes.open("a", encoding="ascii") as file:
             file.write(f"{begun} {outcome}\n")
-        await trio.sleep(INSIST_SECONDS)
+
+    try:
+        while True:
+            await append_one()
+            await trio.sleep(INSIST_SECONDS)
+    finally:  # also a node that learns of its end before the next attempt makes one behind that
+        await append_one()
 
 
 async def main(
-    url: str, node: str, folder: str, sessions: int, inputs: int, *, insists: bool
+    url: str, node: str, folder: str, sessions: int, inputs: int, *, insists: bool, seconds: float
 ) -> None:
     effects = Path(folder) / "effects"
 
@@ -76,11 +97,17 @@ async def main(
         await trio.sleep(CALL_SECONDS)
         return key
 
+    def run_program(request: ModelRequest) -> ScriptedReply:
+        if isinstance(request.rounds[-1].items[-1], Result):
+            return reply("Done.")
+        arguments = {"language": "bash", "code": program(node, seconds), "timeout": 60}
+        return reply(calls=[("run_code", arguments)])
+
     data, work = Path(folder) / node, Path(folder) / "work"
     data.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)
     async with callboard.open_runtime(
-        model=callboard.ScriptedModel([answer] * MAX_REQUESTS),
+        model=callboard.ScriptedModel([run_program if seconds else answer] * MAX_REQUESTS),
         workspace=work,
         data=data,
         environ={},
@@ -122,10 +149,11 @@ if __name__ == "__main__":
         parser.add_argument(name, type=int)
     parser.add_argument("--skew", type=float, default=0.0)
     parser.add_argument("--insist", action="store_true")
+    parser.add_argument("--program", type=float, default=0.0)
     given = parser.parse_args()
     if given.skew:
         go_wrong(given.skew)
-    run = partial(main, insists=given.insist)
+    run = partial(main, insists=given.insist, seconds=given.program)
     try:
         trio.run(run, given.url, given.node, given.folder, given.sessions, given.inputs)
     except NodeFenced:

@@ -66,6 +66,14 @@ def effects_of(folder: Path, node: str | None = None) -> list[str]:
     return [key for key, where, _ in map(str.split, lines) if node in {None, where}]
 
 
+def written_by(folder: Path, node: str) -> list[float]:
+    """When the programs of a node's calls have written, in seconds since the machine's start."""
+    programs = folder / "work" / "programs"
+    # The last line may be half written.
+    lines = programs.read_text(encoding="ascii").split("\n")[:-1] if programs.exists() else []
+    return [float(at) for where, at in map(str.split, lines) if where == node]
+
+
 def sum_up(url: str, folder: Path) -> Sum:
     """Count what is on record and what was done."""
     keys = effects_of(folder)

@@ -16,10 +16,12 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -33,6 +35,9 @@ from ..box.start_gate import FolderIdentity, Gate, admit, open_info
 from ..box.user import as_user, check_workspace
 from ..network.sockets import SandboxSockets
 from ..tiers.landlock import check_sockets, filter_of, plan_of
+
+if TYPE_CHECKING:  # only nodes of a cluster have one
+    from ...processes.watchdog import Watchdog
 
 REAP_SECONDS = 5.0
 """How long killed processes may take to be gone. One that waits for a broken disk takes longer, and is
@@ -93,12 +98,12 @@ class SandboxProcess:
         ToolFailure: The workspace can't be protected, or this sandbox has no sockets.
     """
 
-    def __init__(self, recipe: Recipe, order: Order) -> None:
+    def __init__(self, recipe: Recipe, order: Order, watchdog: Watchdog | None = None) -> None:
         self.stdin: int | None = None
         self.is_admitted = False
         self.problem: OSError | None = None
         self.is_out_of_memory = False
-        self._order, self._recipe = order, recipe
+        self._order, self._recipe, self._watchdog = order, recipe, watchdog
         self._said = b""
         self._first: int | None = None
         self._first_pidfd: int | None = None
@@ -202,8 +207,24 @@ class SandboxProcess:
             if watch is not None:
                 self._mounts = watch
                 self._held.callback(watch.close)
-            self.is_admitted = True
-            self._gate.open()
+            self._let_begin()
+
+    def _let_begin(self) -> None:
+        """Open the gate; where nodes have leases, once somebody else ends it at the end of this node's."""
+        if self._watchdog is not None:
+            has_namespace = self._recipe.confiner is None
+            pidfd = self._first_pidfd if has_namespace else self._pidfd
+            if pidfd is None:
+                return  # it has ended by itself
+            try:
+                number = signal.SIGKILL if has_namespace else signal.SIGTERM
+                self._held.callback(self._watchdog.hold(pidfd, number))
+            except OSError as error:
+                self.problem = error
+                self.kill()
+                return
+        self.is_admitted = True
+        self._gate.open()
 
     def check_memory(self) -> bool:
         """Return whether the kernel ended something of it because its memory was full."""

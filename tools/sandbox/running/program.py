@@ -12,6 +12,7 @@ import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -22,6 +23,9 @@ from ...processes.process_tree import use_of
 from ..box.recipe import Recipe
 from .capture import Capture
 from .process import REAP_SECONDS, Order, SandboxProcess, read_pipe
+
+if TYPE_CHECKING:  # only nodes of a cluster have one
+    from ...processes.watchdog import Watchdog
 
 LOOK_SECONDS = 0.1
 """In which a program may fill some 200 MB, or start some thousand processes; looking at a handful
@@ -48,7 +52,7 @@ class Program:
 
     `on_line` is called with each line of its output, `on_chunk` with each piece, by who keeps it in another
     way. `sandbox` says how strong the sandbox is, for the result. The program is among those in `running`
-    until nothing of it is left. Raises `ToolFailure` when it could not be started.
+    until nothing of it is left. `watchdog` ends it at the end of a node's lease. Raises `ToolFailure` when it could not be started.
 
     Attributes:
         killed_by: Why it was ended, or `None`.
@@ -64,18 +68,21 @@ class Program:
         *,
         sandbox: str = "full",
         running: dict[Program, None] | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self.order = order
         self.killed_by: str | None = None
         self.killed = 0
         self._settings: SandboxSettings = recipe.settings
         self._sandbox = sandbox
+        self._watchdog = watchdog
+        self._is_past_lease = False
         self._on_chunk = on_chunk
         self._out = Capture(recipe.settings.output_bytes, on_line)
         self._err = Capture(recipe.settings.output_bytes, on_line)
         self._seconds: float | None = None
         try:
-            self._process = SandboxProcess(recipe, order)
+            self._process = SandboxProcess(recipe, order, watchdog)
         except OSError as error:
             self._close_sockets()
             raise ToolFailure(
@@ -127,6 +134,7 @@ class Program:
     async def end(self) -> None:
         """Leave nothing of it behind; call it in a shield, it is bounded."""
         self._seconds = self.seconds
+        self._is_past_lease = self._watchdog is not None and self._watchdog.is_over
         self._close_sockets()
         try:
             self.killed = await self._process.end(self._take)
@@ -165,6 +173,8 @@ class Program:
         killed_by = self.killed_by
         if self._process.problem is not None:
             killed_by = "sandbox"
+        elif killed_by is None and self._is_past_lease and code == 128 + signal.SIGKILL:
+            killed_by = "lease"
         elif killed_by is None:
             out_of_memory = self._process.is_out_of_memory
             killed_by = "memory" if out_of_memory else _KILLED_BY_CODE.get(code or 0)
