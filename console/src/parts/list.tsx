@@ -117,7 +117,9 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
     if (element === null) return;
     // The view itself: it shrinks when a person writes more lines.
     const own = new ResizeObserver(() => {
+      if (element.clientHeight === 0) return; // it is not shown
       view.height = element.clientHeight;
+      drawn.total = -1; // where it was is another place now
       again();
     });
     own.observe(element);
@@ -180,7 +182,9 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
     const element = place.current;
     if (element === null) return;
     const top = element.scrollTop;
-    const rest = heights.total - top - view.height;
+    // As the browser has it: it may have moved the list before the observers say that the view, or what is in it, has another height.
+    view.height = element.clientHeight || view.height;
+    const rest = element.scrollHeight - top - view.height;
     // What came below since then is no reason to leave the end; only somebody who scrolls up leaves it.
     view.isAtEnd = rest < NEAR_END || (view.isAtEnd && top >= view.top);
     view.top = top;

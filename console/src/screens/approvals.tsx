@@ -4,21 +4,22 @@ import { useState } from "preact/hooks";
 import { Empty, Mark, Page, RowOf, Rows, Section } from "../parts/page";
 import { shown } from "../parts/text";
 import { done } from "../parts/watch";
-import { approvals, link, may, toast } from "../store/app";
+import { approvals, isQuestion, link, may, toast, waiting } from "../store/app";
 import { useResource } from "../store/lists";
 import { dated, words } from "../store/settings";
 import { Covered } from "./arguments";
 import { Ask } from "./ask";
+import { Asked } from "./question";
 import { beyond } from "./routes";
 
 export function Approvals() {
   const its = words.value;
   return (
     <Page>
-      {approvals.value.length === 0 ? (
+      {waiting.value.length === 0 ? (
         <Empty icon="check" title={its.noApprovals} text={its.noApprovalsText} />
       ) : (
-        approvals.value.map((row) => <Ask key={row.approval_id} row={row} />)
+        waiting.value.map((row) => (isQuestion(row) ? <Asked key={row.question_id} question={row} isHere={false} /> : <Ask key={row.approval_id} row={row} />))
       )}
       {may("grant/list") && <Grants />}
       {may("policy/check") && <TryCall />}

@@ -26,6 +26,30 @@ function moved() {
   settling = setTimeout(() => (isSettled.value = true), SETTLE_MS);
 }
 
+/** The agent that asks; elsewhere than in its session, with the way there. */
+export function From({ id, isHere }: { id: string; isHere: boolean }) {
+  const its = words.value;
+  const listed = sessions.value.find((each) => each.session_id === id);
+  const [found, setFound] = useState<SessionRow | null>(null);
+  const session = listed ?? found;
+  useEffect(() => {
+    // Those that were delegated are in no list.
+    if (listed === undefined) link.request("session/get", { session_id: id }).then(setFound, () => undefined);
+  }, [id]);
+  if (session === null) return null;
+  return (
+    <p>
+      <span class="label">{its.composer.agent}</span> {shown(session.agent)}
+      {!isHere && (
+        <>
+          {" · "}
+          <a href={hrefOf("chat", id)}>{shown(session.title) || its.untitled}</a>
+        </>
+      )}
+    </p>
+  );
+}
+
 /** In the session where it was asked it wants attention at once; elsewhere it is one of a list. */
 export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; isFull?: boolean; isHere?: boolean }) {
   const its = words.value;
@@ -58,14 +82,6 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
       clearInterval(timer);
     };
   }, [row.approval_id]);
-
-  const listed = sessions.value.find((each) => each.session_id === row.session_id);
-  const [found, setFound] = useState<SessionRow | null>(null);
-  const session = listed ?? found;
-  useEffect(() => {
-    // Those that were delegated are in no list.
-    if (listed === undefined) link.request("session/get", { session_id: row.session_id }).then(setFound, () => undefined);
-  }, [row.session_id]);
 
   const covers = request?.covers ?? null;
   const [[name, path] = ["", null], ...others] = Object.entries(covers?.paths ?? {});
@@ -108,17 +124,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
           <Icon name={tier === "read_only" ? "find" : "warn"} /> {its.tiers[tier] ?? tier}
         </span>
       </header>
-      {session !== null && (
-        <p>
-          <span class="label">{its.composer.agent}</span> {shown(session.agent)}
-          {!isHere && (
-            <>
-              {" · "}
-              <a href={hrefOf("chat", row.session_id)}>{shown(session.title) || its.untitled}</a>
-            </>
-          )}
-        </p>
-      )}
+      <From id={row.session_id} isHere={isHere} />
       {request?.origin && (
         <div>
           <span class="label">{its.ask.origin}</span>

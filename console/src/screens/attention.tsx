@@ -53,9 +53,9 @@ export function Aloud() {
 
 /** How many questions wait: in the icon of the tab, and aloud. */
 export function Waiting() {
-  const count = app.approvals.value.length;
+  const count = app.waiting.value.length;
   const at = app.route.value;
-  const here = at.screen === "approvals" ? count : app.approvals.value.filter((each) => at.screen === "chat" && each.session_id === at.id).length;
+  const here = at.screen === "approvals" ? count : app.waiting.value.filter((each) => at.screen === "chat" && app.isAskedIn(each, at.id ?? undefined)).length;
   useEffect(() => {
     icon(count);
   }, [count]);

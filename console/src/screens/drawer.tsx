@@ -3,7 +3,7 @@ import { computed, useComputed } from "@preact/signals";
 import { memo } from "../parts/memo";
 import { Menu, type Choice } from "../parts/menu";
 import { Icon } from "../parts/icon";
-import { approvals, areThereMore, isTrash, listMore, look, may, query, route, sessions, type SessionRow } from "../store/app";
+import { areThereMore, isAskedIn, isTrash, listMore, look, may, query, route, sessions, waiting, type SessionRow } from "../store/app";
 import { choose, chosen, hits, purge, remove, rename, restore, save } from "../store/sessions";
 import { language, words } from "../store/settings";
 import { shown } from "../parts/text";
@@ -138,7 +138,7 @@ function swiped(remove: () => void) {
 
 function Meta({ row }: { row: SessionRow }) {
   const its = words.value;
-  const asks = useComputed(() => approvals.value.some((each) => each.session_id === row.session_id)).value;
+  const asks = useComputed(() => waiting.value.some((each) => isAskedIn(each, row.session_id))).value;
   const kind = row.kind === "main" ? ((row.forked_from ?? "") === "" ? "" : its.drawer.copy) : its.drawer.delegated;
   return (
     <span class="meta">

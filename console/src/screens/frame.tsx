@@ -34,7 +34,7 @@ function titleOf(at: Route): string {
 export function Frame() {
   const its = words.value;
   const [isDrawn, setDrawn] = useState(false);
-  const count = app.approvals.value.length;
+  const count = app.waiting.value.length;
   const at = app.route.value;
   const title = titleOf(at);
   const isBeside = at.screen === "page" || at.screen === "approvals";

@@ -1,6 +1,6 @@
 // The way to the screens: at the right of the page, and on phones in the drawer.
 import { Icon } from "../parts/icon";
-import { approvals, may, route } from "../store/app";
+import { may, route, waiting } from "../store/app";
 import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
 import { leave } from "../store/visit";
@@ -10,7 +10,7 @@ export function Nav({ close }: { close?(): void }) {
   const its = words.value;
   const at = route.value;
   const here = at.screen === "page" ? at.name : at.screen;
-  const count = approvals.value.length;
+  const count = waiting.value.length;
   return (
     <>
       {may("approval/list") && (

@@ -1,4 +1,4 @@
-// A question of a model, or a form of a tool's server: answered where it was asked.
+// A question of a model, or a form of a tool's server: answered where it was asked, or where all that waits is listed.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Question } from "../fold/session";
@@ -8,6 +8,7 @@ import { shown } from "../parts/text";
 import * as app from "../store/app";
 import { textOf } from "../store/problem";
 import { words } from "../store/settings";
+import { From } from "./ask";
 
 type Form = NonNullable<Question["form"]>;
 type FormField = NonNullable<Form["fields"]>[number];
@@ -15,7 +16,7 @@ type Answer = { text?: string; option?: number };
 
 const KEYS = { integer: "numeric", number: "decimal", email: "email", uri: "url" } as const;
 
-export function Asked({ question }: { question: Question }) {
+export function Asked({ question, isHere = true }: { question: Question; isHere?: boolean }) {
   const its = words.value.question;
   const [problem, setProblem] = useState("");
   const [isBusy, setBusy] = useState(false);
@@ -28,7 +29,7 @@ export function Asked({ question }: { question: Question }) {
     setProblem("");
     app.link
       .request("question/answer", { question_id: question.question_id, ...params, idempotency_key: crypto.randomUUID() })
-      .catch((error: unknown) => setProblem(textOf(error)))
+      .then(app.readApprovals, (error: unknown) => setProblem(textOf(error)))
       .finally(() => setBusy(false));
   };
   const buttons = options.map((each, at) => (
@@ -39,8 +40,9 @@ export function Asked({ question }: { question: Question }) {
   const url = form?.url ?? "";
   const fields = form?.fields ?? [];
   return (
-    <section class="ask question" aria-labelledby={title}>
+    <section class="ask question" aria-labelledby={title} tabIndex={-1}>
       <h3 id={title}>{its.title}</h3>
+      {!isHere && <From id={question.session_id} isHere={false} />}
       <p class="quoted">{shown(question.question)}</p>
       {!app.may("question/answer") ? (
         <p class="empty">{words.value.ask.notYours}</p>

@@ -1,6 +1,6 @@
 // What all screens share: the link, the list of sessions, what waits for a person, and the session that is open.
 import { batch, computed, signal } from "@preact/signals";
-import type { Session } from "../fold/session";
+import type { Question, Session } from "../fold/session";
 import { CallError, Link, type Method, type Methods, type Notifications, type Socket } from "../link";
 import { Drafts } from "./drafts";
 import * as login from "./login";
@@ -10,6 +10,7 @@ import { keepsContent, words } from "./settings";
 
 export type SessionRow = Methods["session/list"]["result"]["sessions"][number];
 export type ApprovalRow = Methods["approval/list"]["result"]["approvals"][number];
+export type WaitingRow = ApprovalRow | Question;
 
 const LIST = 100;
 /** Changes of a list that come together are read once. */
@@ -47,6 +48,15 @@ export const filterOf = ({ agent, kind, workspace }: Sift) => ({
   ...(workspace === "" ? {} : { workspace }),
 });
 export const approvals = signal<ApprovalRow[]>([]);
+/** What models and servers of tools want to know of people, in all sessions. */
+export const questions = signal<Question[]>([]);
+/** All that waits for a person, the oldest first: each waits equally long. */
+export const waiting = computed<WaitingRow[]>(() =>
+  [...approvals.value, ...questions.value].sort((one, other) => (one.expires_at_ms ?? 0) - (other.expires_at_ms ?? 0)),
+);
+export const isQuestion = (row: WaitingRow): row is Question => "question_id" in row;
+/** What a branch asks is asked in the session above it, too. */
+export const isAskedIn = (row: WaitingRow, id: string | undefined): boolean => row.session_id === id || (isQuestion(row) && row.asked_in === id);
 export const open = signal<Session | null>(null);
 /** Why the session of the address can't be shown; empty if it can, or is being read. */
 export const missing = signal("");
@@ -117,11 +127,16 @@ export function followLists(): void {
       const changed = topic === "sessions" ? sessionsChanged : approvalsChanged;
       setTimeout(() => link.state.peek().kind === "open" && link.request("topic/subscribe", { topic }).then(changed, say), LOST_MS);
     }
+    if (name === "session/update") {
+      const { event } = params as Notifications["session/update"];
+      if (event.type === "call_finished") overWith((row) => row.call_id === event.call_id);
+    }
     if (name !== "topic/update") return;
     const { topic, update } = params as Notifications["topic/update"];
     if (topic === "sessions") {
       const { type } = update.event;
       if (type === "session_deleted" || type === "session_restored" || type === "session_purged") gone.add(update.session_id);
+      if (type === "turn_ended" || type === "session_deleted") overWith((row) => row.session_id === update.session_id);
       sessionsChanged();
     } else if (topic === "approvals") {
       const { event, session_id } = update;
@@ -129,6 +144,11 @@ export function followLists(): void {
       approvalsChanged();
     }
   });
+}
+
+/** A question is over with its call, also when nobody answers it: no event says so. */
+function overWith(isMeant: (row: Question) => boolean): void {
+  if (questions.peek().some(isMeant)) approvalsChanged();
 }
 
 interface Answer {
@@ -251,9 +271,13 @@ export function search(text: string): void {
   searchChanged();
 }
 
+/** All that waits for a person. */
 export async function readApprovals(): Promise<void> {
   try {
-    approvals.value = (await link.request("approval/list", { state: "waiting", limit: LIST })).approvals.reverse();
+    await Promise.all([
+      link.request("approval/list", { state: "waiting", limit: LIST }).then((found) => (approvals.value = found.approvals.reverse())),
+      link.request("question/list", {}).then((found) => (questions.value = found.questions)),
+    ]);
   } catch (error) {
     if (!isGone(error)) say(error);
   }

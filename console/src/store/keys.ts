@@ -97,7 +97,7 @@ function changeCall(): void {
 function nextQuestion(): void {
   const all = [...document.querySelectorAll<HTMLElement>("section.ask")];
   if (all.length === 0) {
-    if (app.approvals.peek().length > 0) goTo(hrefOf("approvals"));
+    if (app.waiting.peek().length > 0) goTo(hrefOf("approvals"));
     return;
   }
   const at = all.findIndex((each) => each.contains(document.activeElement));

@@ -1,6 +1,6 @@
 // A notification of the browser's when something waits for a person and the page is not in sight: never what it is.
 import { effect, signal } from "@preact/signals";
-import { approvals } from "./app";
+import { isQuestion, waiting } from "./app";
 import { store, stored, words } from "./settings";
 
 export const isNotifying = signal(stored("notify") === "on");
@@ -16,7 +16,7 @@ export async function setNotifying(wanted: boolean): Promise<boolean> {
 export function followApprovals(): void {
   let known = new Set<string>();
   effect(() => {
-    const now = new Set(approvals.value.map((each) => each.approval_id));
+    const now = new Set(waiting.value.map((each) => isQuestion(each) ? each.question_id : each.approval_id));
     const isNew = [...now].some((id) => !known.has(id));
     known = now;
     if (!isNew || !isNotifying.peek() || !document.hidden || Notification.permission !== "granted") return;

@@ -55,6 +55,7 @@ function ended(): void {
     app.sift.value = app.NO_SIFT;
     app.sessions.value = [];
     app.approvals.value = [];
+    app.questions.value = [];
   });
 }
 

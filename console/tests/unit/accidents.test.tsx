@@ -75,6 +75,29 @@ describe("a question about a call", () => {
     await vi.advanceTimersByTimeAsync(1000);
   }
 
+  it("of a model in another session stands there with the way to it, until somebody answers", async () => {
+    await opened("question/answer");
+    app.followLists();
+    const question = { question_id: "q", session_id: "far", turn_id: "t", call_id: "c", question: "Which door?", options: ["left"], expires_at_ms: 1 };
+    void app.readApprovals();
+    FakeSocket.last.answer(sentAs("question/list").at(-1)!, { questions: [question] });
+    FakeSocket.last.answer(sentAs("approval/list").at(-1)!, { approvals: [] });
+    await settle();
+    render(<Approvals />, root());
+    await settle();
+    FakeSocket.last.answer(sentAs("session/get").at(-1)!, { session_id: "far", agent: "general", title: "A far one" });
+    await settle();
+    expect(root().querySelector(".question .quoted")?.textContent).toBe("Which door?");
+    expect(root().querySelector<HTMLAnchorElement>(".question a")?.getAttribute("href")).toBe("#/chat/far");
+    expect(root().textContent).not.toContain("Nothing waits for you");
+    // Its turn was stopped: no event says that the question is over.
+    FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", method: "topic/update", params: { topic: "sessions", seq: 2, update: { session_id: "far", seq: 9, event: { type: "turn_ended", turn_id: "t" } } } }) });
+    await vi.advanceTimersByTimeAsync(200);
+    FakeSocket.last.answer(sentAs("question/list").at(-1)!, { questions: [] });
+    await settle();
+    expect(root().textContent).toContain("Nothing waits for you");
+  });
+
   it("that comes to stand under the pointer takes no click that was meant for the one before", async () => {
     await asked(row("one", "workspace"), row("two", "workspace"));
     allow("one").click();

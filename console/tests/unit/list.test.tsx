@@ -38,6 +38,31 @@ describe("a windowed list", () => {
     expect(document.querySelector('[data-id="i499"]')).not.toBeNull();
     expect(vi.getTimerCount()).toBe(0); // Nothing is drawn on and on.
   });
+
+  it("stays at its end when the browser moves it for a view that grew, and leaves it for who scrolls up", async () => {
+    let [height, whole] = [400, 25_000];
+    vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ height: 50 } as DOMRect);
+    vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockImplementation(() => height);
+    vi.spyOn(Element.prototype, "scrollHeight", "get").mockImplementation(() => whole);
+    const subject = {};
+    const list = (count: number) => <WindowedList items={[...items, ...items.map((each) => ({ ...each, id: `more ${each.id}` }))].slice(0, count)} estimate={() => 50} label="all" subject={subject} draw={(item) => item.id} markOf={() => ""} size={count} toEnd="end" />;
+    await act(() => render(list(500), root()));
+    const view = document.querySelector(".scroll")!;
+    const scrollTo = (top: number) => act(() => void ((view.scrollTop = top), view.dispatchEvent(new Event("scroll"))));
+    const grow = (count: number) => act(() => ((whole = count * 50), render(list(count), root())));
+    await scrollTo(whole - height);
+    height = 900;
+    await scrollTo(whole - height); // Before any observer is told.
+    await grow(501);
+    expect(view.scrollTop).toBe(whole);
+    await scrollTo(whole - height);
+    await scrollTo(20_000);
+    await grow(502);
+    expect(view.scrollTop).toBe(20_000);
+    await act(() => document.querySelector<HTMLElement>(".to-end")!.click());
+    expect(view.scrollTop).toBe(whole);
+    expect(document.querySelector(".to-end")).toBeNull();
+  });
 });
 
 describe("a menu", () => {

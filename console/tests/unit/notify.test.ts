@@ -20,7 +20,7 @@ const page = { hidden: true };
 vi.stubGlobal("Notification", Fake);
 vi.stubGlobal("document", page);
 
-const { approvals } = await import("../../src/store/app");
+const { approvals, questions } = await import("../../src/store/app");
 const { followApprovals, isNotifying, setNotifying } = await import("../../src/store/notify");
 type Row = (typeof approvals.value)[number];
 const waits = (...ids: string[]) => (approvals.value = ids.map((id) => ({ approval_id: id, tool: "delete_file" }) as unknown as Row));
@@ -42,6 +42,13 @@ describe("notifications", () => {
     waits("b");
     expect(shown.map((each) => each.body)).toEqual(["1 question waits", "2 questions wait"]);
     expect(JSON.stringify(shown)).not.toContain("delete_file");
+  });
+
+  it("are shown for what a model asks, too", async () => {
+    await setNotifying(true);
+    questions.value = [{ question_id: "q", question: "Which door?", call_id: "c", session_id: "s" } as unknown as (typeof questions.value)[number]];
+    expect(shown.map((each) => each.body)).toEqual(["1 question waits"]);
+    questions.value = [];
   });
 
   it("are not shown to who looks, nor to who wants none", async () => {
