@@ -121,6 +121,10 @@ class Owners(Protocol):
         """Return the folder of a session's place on record; raise `CallboardError` if none may work there."""
         ...
 
+    def is_confined(self, folder: str) -> bool:
+        """Whether a folder that `folder_of` gave is a real path in a root, and no link may lead out of that."""
+        ...
+
 
 class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     """What every session of a runtime shares.

@@ -118,7 +118,8 @@ ALONE: dict[str, str] = {
         runtime/backup/salvage: _BLOCK_BYTES
         runtime/backup/store_copy: BATCH_EVENTS
         runtime/changes/version_log: CHUNK_BYTES
-        runtime/cluster/registry: MAX_CLAIM MAX_ADOPTED
+        runtime/cluster/adoption: MAX_ADOPTED
+        runtime/cluster/registry: MAX_CLAIM
         runtime/http/connection: READ_BYTES
         runtime/http/transport: MAX_PIECES_LEFT
         runtime/store/file: CHECKPOINT_PAGES LOG_BLOCK_BYTES

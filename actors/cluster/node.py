@@ -19,15 +19,8 @@ from ...runtime.cluster.membership import Claims, Members, Membership
 from ...runtime.cluster.nodes import Joining, Owner, Term, elsewhere
 from ...runtime.cluster.placement import rank
 from ...runtime.cluster.registry import GRANTS, LATE_MS, NODES, TOKENS, Database, Registry
-from ...runtime.cluster.roots import NamedRoots, missing_root
-from ...runtime.cluster.shared_root import (
-    OWN_FOLDER,
-    check_form,
-    form_of,
-    is_closed,
-    read_form,
-    take_back,
-)
+from ...runtime.cluster.roots import NamedRoots, missing_root, root_of_place
+from ...runtime.cluster.shared_root import OWN_FOLDER, is_closed
 from ...runtime.cluster.tickets import Tickets
 from ...runtime.errors import (
     AuthError,
@@ -42,6 +35,7 @@ from ...runtime.errors import (
 from ...runtime.redaction import Secret, redacting_logger, redactor
 from ...runtime.store.interface import Store
 from ...runtime.wire.daemon import ClusterNodeRow, ClusterState
+from .root_keeper import RootKeeper
 from .shared_locks import LOST_PLACE, SharedLocks
 
 logger = redacting_logger(__name__)
@@ -82,6 +76,7 @@ class ClusterNode:
     Args:
         beats: A connection that waits for nothing but renewals and notices.
         claims: Another one.
+        paths: A third one, for what calls hold in shared roots: whoever waits there holds up nobody else.
         joining: What the node says of itself.
         open_store: Opens the store, with a fence in each commit; it may keep something in a folder.
         clock: Counts the lease, in seconds.
@@ -106,6 +101,7 @@ class ClusterNode:
         self,
         beats: WaitingDatabase,
         claims: WaitingDatabase,
+        paths: WaitingDatabase,
         joining: Joining,
         open_store: Callable[[NodeFence, Path | None], Awaitable[Store]],
         *,
@@ -117,7 +113,7 @@ class ClusterNode:
         self._membership = Membership(Registry(beats), joining, clock)
         self._registry = Registry(claims)
         self._claims = Claims(self._registry, joining.node_id)
-        self._databases = beats, claims
+        self._databases = beats, claims, paths
         self._owned: set[str] = set()
         self._open_store = open_store
         self._fence = NodeFence(
@@ -134,7 +130,11 @@ class ClusterNode:
         self._claiming = trio.Lock()
         self._unrecovered: list[str] = []  # by a failure, which is tried again
         self._tickets = Tickets()
-        self.locks = SharedLocks(self._registry, self.roots, lambda: self.life, self._look)
+        self._waiting = trio.CapacityLimiter(1)
+        self.locks = SharedLocks(Registry(paths), self.roots, lambda: self.life, self._wait)
+        self._keeper = RootKeeper(
+            claims, joining.node_id, self.roots, lambda: self.life, self._look
+        )
         self._beating = trio.CapacityLimiter(1)
         self.node_id = joining.node_id
         self.take_over: Callable[[Sequence[str]], Awaitable[None]] = _nobody
@@ -272,15 +272,22 @@ class ClusterNode:
 
     async def folder_of(self, session_id: str, place: str) -> str:
         """Return the folder of a session's place on record; raise `CallboardError` if none may work there."""
-        place = self.place_of(place) if place.startswith("/") else place
+        if place.startswith("/") and self.roots.names:
+            place = await self._in_thread(
+                partial(self._keeper.place_on_record, session_id, place), self._one
+            )
         if place.startswith("/"):  # outside of all named roots
             await trio.lowlevel.checkpoint()
-            folder = place
+            folder = self.place_of(place)
         else:
             folder = await trio.to_thread.run_sync(self.roots.checked_folder, place)
             self.place_of(folder)
         self.placed(session_id, folder)
         return folder
+
+    def is_confined(self, folder: str) -> bool:
+        """Whether a folder of this node is in a named root; see `Owners`."""
+        return bool(root_of_place(self.roots.place_of(folder)))
 
     # ── other nodes ──────────────────────────────────────────────────────────────────────────────
 
@@ -388,21 +395,9 @@ class ClusterNode:
                 break
         if self.roots.names:
             try:
-                await self._in_thread(partial(self._agree, life), self._one)
+                await self._in_thread(partial(self._keeper.agree, life), self._one)
             except CallboardError:
                 await self.leave()  # noqa: ASYNC120  a cancel ends it as well
-                raise
-
-    def _agree(self, life: Term) -> None:
-        """Look whether the roots are what they are on other nodes."""
-        for root in self.roots.all:
-            own, is_new = form_of(root)
-            known = self._registry.agree(life, root.name, msgspec.json.encode(own).decode())
-            try:
-                check_form(root, own, read_form(known))
-            except ConflictError:
-                if is_new:
-                    take_back(root)
                 raise
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -418,7 +413,7 @@ class ClusterNode:
             nursery.start_soon(self._follow_grants, name="follow grants")
             nursery.start_soon(self._follow_record, name="follow the record")
             if self.roots.names:
-                nursery.start_soon(self._adopt, name="adopt sessions")
+                nursery.start_soon(self._keeper.serve, name="adopt sessions")
                 nursery.start_soon(self.locks.serve, name="give paths back")
             task_status.started()
             await self._renew()
@@ -492,6 +487,7 @@ class ClusterNode:
         if self.members is not self._known:
             self._known = self.members
             self.members_changed.set()
+            self._keeper.nodes_changed()
 
     async def _watch_lease(self) -> None:
         """Say when the lease has run out, each time that it does."""
@@ -503,17 +499,6 @@ class ClusterNode:
             self.lost()
             while lease.until <= self._clock():  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
                 await trio.sleep(QUIET_SECONDS / 3)
-
-    async def _adopt(self) -> None:
-        """Have sessions of the time before there were roots belong to those that their folders lie in."""
-        for root in self.roots.all:
-            adopt, found = partial(self._registry.adopt, root.name, root.path), 1
-            while found:
-                try:
-                    found = await self._in_thread(adopt, self._one)
-                except StorageError as error:
-                    logger.error("sessions in %s do not belong to a root yet: %s", root.path, error)
-                    await trio.sleep(AGAIN_SECONDS * 10)
 
     async def _follow_grants(self) -> None:
         while True:
@@ -582,6 +567,9 @@ class ClusterNode:
 
     async def _look(self, work: Callable[[], bool]) -> bool:
         return await self._in_thread(work, self._one)
+
+    async def _wait(self, work: Callable[[], bool]) -> bool:
+        return await self._in_thread(work, self._waiting)
 
     async def _in_thread(
         self, work: Callable[[], _Result], limiter: trio.CapacityLimiter

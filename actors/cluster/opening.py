@@ -56,7 +56,7 @@ def open_node(settings: Settings) -> ClusterNode:
 
     url = settings.store.url
     address = address_of(url)
-    beats, claims = PostgresDatabase(address), PostgresDatabase(address)
+    beats, claims, paths = (PostgresDatabase(address) for _ in range(3))
 
     async def open_store(fence: NodeFence, folder: Path | None) -> Store:
         store = await open_postgres_store(
@@ -66,7 +66,7 @@ def open_node(settings: Settings) -> ClusterNode:
             await trio.to_thread.run_sync(keep_roots, folder, roots)
         return store
 
-    return ClusterNode(beats, claims, joining, open_store, roots=roots)
+    return ClusterNode(beats, claims, paths, joining, open_store, roots=roots)
 
 
 def _opened(name: str, root: RootSettings) -> NamedRoot:

@@ -98,6 +98,7 @@ class OpenHandles:
         engine: Returns the search engine, if one is configured now.
         sandbox: Runs programs, if any may run.
         workshop: What development tools get.
+        is_confined: Whether a workspace is a real path in a root: then a link that takes its place is refused.
 
     `close` closes every open folder; calls that still run keep theirs until they end.
     """
@@ -119,6 +120,7 @@ class OpenHandles:
         engine: Callable[[], SearchPlace | None] = lambda: None,
         sandbox: Sandbox | None = None,
         workshop: Workshop | None = None,
+        is_confined: Callable[[str], bool] | None = None,
     ) -> None:
         self.network = network
         self.connect = connect
@@ -136,6 +138,7 @@ class OpenHandles:
         self._forbidden = tuple(forbidden)
         self._workspaces: dict[str, Workspace] = {}
         self._held = HeldPlaces()
+        self._is_confined = is_confined
 
     def files_read(self, workspace: str) -> ReadableFiles:
         """Return the workspace, read-only."""
@@ -239,7 +242,8 @@ class OpenHandles:
         workspace = self._workspaces.pop(path, None)
         if workspace is None or not workspace.is_at(path):
             try:
-                workspace = open_workspace(Path(path), forbidden=self._forbidden)
+                is_real = self._is_confined is not None and self._is_confined(path)
+                workspace = open_workspace(Path(path), forbidden=self._forbidden, is_real=is_real)
                 self._held.check(path, workspace.place)
             except ValidationError as error:
                 raise ToolFailure(ErrorType.ACCESS_DENIED, str(error)) from error

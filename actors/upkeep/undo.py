@@ -18,6 +18,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ if TYPE_CHECKING:  # imported where something is undone: few programs do
     from ...runtime.kernel.lease_gate import Holding  # and this, where there are nodes
     from ...tools.undo.plan import UndoPlan
     from ...tools.undo.undo import Undo
+    from ..services import Owners
 
 MAX_TOLD = 5
 """Paths that a message names; a dry run names them all."""
@@ -62,6 +64,7 @@ class Undoing:
         locks: Locks of the workspaces, shared with calls.
         holding: Holds paths against other nodes; see `LeaseGate`.
         marked_files: The files that tainted sessions wrote.
+        owners: Where several nodes share a record: finds the folder of a session as its calls do, or refuses it.
         running: Describes the programs that a session runs in the background.
     """
 
@@ -75,6 +78,7 @@ class Undoing:
         locks: WorkspaceLocks,
         holding: Holding | None = None,
         marked_files: MarkedFiles,
+        owners: Owners | None = None,
         running: Callable[[str], tuple[str, ...]] = lambda session_id: (),
     ) -> None:
         self._journal = journal
@@ -84,6 +88,7 @@ class Undoing:
         self._locks = locks
         self._holding = holding
         self._marked_files = marked_files
+        self._owners = owners
         self._running = running
 
     async def changes(self, session_id: str) -> list[ChangedCall]:
@@ -100,9 +105,10 @@ class Undoing:
             from ...tools.undo.undo import clear_unfinished  # few starts have any
 
             try:
-                row = await self._session(session_id)
+                workspace, is_real = await self._folder_of(await self._session(session_id))
                 known = await run_read(self._versions.changes, session_id)
-                await run_write(clear_unfinished, row.workspace, self._forbidden, known)
+                clear = partial(clear_unfinished, is_real=is_real)
+                await run_write(clear, workspace, self._forbidden, known)
             except CallboardError as error:
                 logger.warning("%s was not looked through: %s", session_id, error)
 
@@ -118,14 +124,14 @@ class Undoing:
         """See `Session.undo`."""
         from ...tools.undo.undo import Undo
 
-        row = await self._session(session_id)
+        workspace, is_real = await self._folder_of(await self._session(session_id))
         tree = await self._idle_tree(session_id)
-        watch = FileWatch(self._marked_files, row.workspace)
-        undo = Undo(row.workspace, self._forbidden, self._versions.log)
+        watch = FileWatch(self._marked_files, workspace)
+        undo = Undo(workspace, self._forbidden, self._versions.log, is_real=is_real)
         if dry_run:
             plan, programs = await self._plan(undo, tree, call_id, force)
             return await run_read(undo.report, plan, "", programs, self._running_in(tree))
-        async with self._whole_workspace(row.workspace):
+        async with self._whole_workspace(workspace):
             tree = await self._idle_tree(session_id)
             plan, programs = await self._plan(undo, tree, call_id, force)
             undo_id = new_id("undo")
@@ -191,6 +197,16 @@ class Undoing:
         if row is None:
             raise NotFoundError(f"there is no session {session_id}")
         return row
+
+    async def _folder_of(self, row: SessionRow) -> tuple[str, bool]:
+        """Return the folder in which the calls of a session work, and whether it is in a root that no link leads out of.
+
+        Raises `CallboardError` if none may work there, as by now a link leads out of its root.
+        """
+        if self._owners is None:
+            return row.workspace, False
+        folder = await self._owners.folder_of(row.session_id, row.workspace)
+        return folder, self._owners.is_confined(folder)
 
     async def _idle_tree(self, session_id: str) -> list[str]:
         """Return the session and all below it, none of which has a turn that runs."""

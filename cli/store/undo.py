@@ -188,7 +188,11 @@ async def _foreseen(
     delegated: list[str],
     force: bool,
 ) -> UndoReport:
-    undo = Undo(row.workspace, (data, config_folder()), VersionStore(data).log)
+    from ...runtime.cluster.roots import checked_in  # few data folders are of a node with roots
+
+    folder, is_real = checked_in(data, row.workspace)
+    closed = (data, config_folder())
+    undo = Undo(folder, closed, VersionStore(data).log, is_real=is_real)
     async with open_record(data) as reader:
         tree = await reader.session_tree([row.session_id])
         programs = await program_changes(reader, tree, call_id, known, delegated)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -16,6 +17,7 @@ from ...runtime.errors import (
     CallboardError,
     ConflictError,
     NetworkError,
+    NotFoundError,
     OverloadedError,
     ValidationError,
 )
@@ -23,6 +25,7 @@ from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import DirectoryMessage, FollowSession, FollowStart
 from ...runtime.redaction import redacting_logger
+from ...runtime.turns.live_state import UnderWay
 from ...runtime.wire.fields import Nothing, Role
 from ...runtime.wire.hello import WireNode
 from ...runtime.wire.sessions import SomeSessions
@@ -73,6 +76,7 @@ class Relays:
         self._places: dict[str, Term] = {}
         self._peers: dict[str, Peer] = {}
         self._nursery: trio.Nursery | None = None
+        self._waiting: set[Subscription] = set()
         self.accepted: set[OpenConnection] = set()
 
     async def run(self) -> None:
@@ -86,6 +90,8 @@ class Relays:
                     for peer in list(self._peers.values()):
                         if not self._node.is_up(peer.life):
                             peer.close()  # who waits for its answer asks the next owner, or is told
+                    for waiting in self._waiting:
+                        waiting.close()  # whoever follows looks again whether a node may own the session
                     await changed.wait()
         finally:
             self._nursery = None
@@ -168,10 +174,27 @@ class Relays:
     async def follow(
         self, session_id: str, subscription: Subscription
     ) -> tuple[FollowStart, Callable[[], None]]:
-        """Have the updates of a session put into a subscription, whichever node owns it; see `Peer.follow`."""
+        """Have the updates of a session put into a subscription, whichever node owns it; see `Peer.follow`.
+
+        While no node may own it, there is what is on record, and the subscription ends when nodes have come or gone.
+        """
         trying = _Trying(session_id)
         while True:
-            if (place := await self._place(session_id)) is None:
+            members = self._node.members
+            try:
+                place = await self._place(session_id)
+            except ConflictError as error:
+                if error.kind != "root":
+                    raise
+                row = await self._daemon.runtime.store.session(session_id)
+                if row is None:
+                    raise NotFoundError(f"there is no session {session_id} any more") from None
+                if members is not self._node.members:
+                    continue
+                self._waiting.add(subscription)
+                stands = FollowStart(head_seq=row.head_seq, under_way=UnderWay())
+                return stands, partial(self._waiting.discard, subscription)
+            if place is None:
                 wanted = FollowSession(session_id=session_id, subscription=subscription)
                 return await self._directory.ask(wanted), _nothing
             try:

@@ -11,7 +11,8 @@ share, and it claims them in batches: those first in which something runs or wai
 somebody asks for them.
 
 `roots` has the named roots: a session of one is owned only where that root is, and its place on record is `NAME:PATH`, which
-`rooted_queries` reads as a folder of the node; `shared_root` finds out whether a shared one is one file system. `fence` has the statements with which each commit of the store begins. By `tickets` a node knows another one that
+`rooted_queries` reads as a folder of the node; `adoption` gives old sessions in the folder of a root that root and their place;
+`shared_root` finds out whether a shared one is one file system, of this database alone. `fence` has the statements with which each commit of the store begins. By `tickets` a node knows another one that
 connects to it. `diagnosis` says to people what is wrong with nodes.
 
 This is the part without tasks. `registry` has the statements, each one transaction; `membership` decides what one

@@ -55,6 +55,7 @@ class PostgresDatabase(Database):
 
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
+        self.name = address.name
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._may_have_missed = False
 

@@ -14,6 +14,7 @@ database of its own, with a clock of its own.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import starmap
@@ -25,13 +26,10 @@ from ..errors import ConflictError
 from .lease import LEASE_SECONDS, RENEW_SECONDS
 from .nodes import HELD, HeldPaths, Joining, Node, Owner, Renewal, Term
 from .placement import slot_of
-from .roots import EVERYBODYS, root_of_place
+from .roots import EVERYBODYS, own_root, root_of_place
 
 MAX_CLAIM = 64
 """Sessions in one claim: each is recovered then, some tens of milliseconds of work, and others may help meanwhile."""
-
-MAX_ADOPTED = 1000
-"""Trees in one step of `Registry.adopt`: some tens of milliseconds, in which nobody claims them."""
 
 NODES, GRANTS, TOKENS = "nodes", "grants", "tokens"
 ALL = frozenset({NODES, GRANTS, TOKENS})
@@ -55,7 +53,7 @@ OWN_CHILD = (
     "insert into owners select ?, tree, ?, ?, slot, root from owners where session_id = ?"
     " on conflict do nothing"
 )
-_IS_GONE = (
+IS_GONE = (
     f"not exists (select 1 from nodes n where n.node_id = o.node_id and n.term = o.term and n.{UP})"
 )
 """Of a row `o` of owners: its owner's life has ended, or it has let go of the session (term 0)."""
@@ -70,6 +68,13 @@ _IS_BUSY = (
 A detached session is one only until its parent has its answer on record. A question that waits behind the end
 of its turn is a deferred one: its node expires it, or answers it by a grant.
 """
+
+_ROOTS = (
+    "with recursive named (root) as (select (select min(root) from owners where root <> '') union all"
+    " select (select min(o.root) from owners o where o.root <> '' and o.root > named.root) from named"
+    " where named.root is not null) select root from named where root is not null"
+)
+"""The roots of sessions, each by one step in the index `owners_by_root`: sessions are many, and roots few."""
 
 
 class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +112,8 @@ class Database(Protocol):
     """A connection that runs one statement after another; it raises `StorageError` when it can't."""
 
     sql: ClusterSql
+    name: str
+    """For people, without secrets."""
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run a statement with `?` for its values, and return its rows."""
@@ -268,6 +275,10 @@ class Registry:
                 self._tell_change(node_id)
         return bool(found)
 
+    def tell(self, life: Term) -> None:
+        """Have all nodes look for sessions that are their share, once the transaction has ended."""
+        self._tell_change(life.node_id)
+
     def _tell_change(self, node_id: str) -> None:
         # Last in its transaction: the row is locked until that ends, so that generations become visible
         # in their order, and nobody waits for it for long.
@@ -322,14 +333,14 @@ class Registry:
             if not self.holds(life):
                 return []
             found = self._rows(
-                "update owners set node_id = ?, term = ? where tree in ("
+                f"update owners set node_id = ?, term = ? where {listed('root')} and tree in ("
                 "select o.tree from owners o join sessions s on s.session_id = o.session_id"
                 f" where {listed('o.slot')} and {listed('o.node_id')} and {listed('o.root')}"
-                f" and {_IS_GONE} and ({_IS_BUSY}) limit ? {self._sql.skip_locked})"
+                f" and {IS_GONE} and ({_IS_BUSY}) limit ? {self._sql.skip_locked})"
                 " returning session_id",
                 (
                     *life,
-                    *(self._database.list_value(each) for each in (slots, gone, roots)),
+                    *(self._database.list_value(each) for each in (roots, slots, gone, roots)),
                     MAX_CLAIM,
                 ),
             )
@@ -349,7 +360,7 @@ class Registry:
                     self._own_unknown(session_id)
                 found = self._rows(
                     "update owners as o set node_id = ?, term = ? where"
-                    f" tree = (select tree from owners where session_id = ?) and {_IS_GONE}"
+                    f" tree = (select tree from owners where session_id = ?) and {IS_GONE}"
                     f" and {self._sql.listed('o.root')} returning session_id",
                     (*life, session_id, self._database.list_value(roots)),
                 )
@@ -379,30 +390,38 @@ class Registry:
         found = self._rows(
             "select o.node_id, o.term, coalesce(n.url, ''), o.root,"
             f" coalesce(n.lease_until_ms - {self._sql.now}, 0),"
-            f" coalesce(n.term = o.term and n.state = 'draining', false), {_IS_GONE} from owners o"
+            f" coalesce(n.term = o.term and n.state = 'draining', false), {IS_GONE} from owners o"
             " left join nodes n on n.node_id = o.node_id where o.session_id = ?",
             (session_id,),
         )
         return Owner(Term(*found[0][:2]), *found[0][2:]) if found else None
 
-    def adopt(self, root: str, path: str) -> int:
-        """Give sessions that are everybody's, and work in a folder of a root, that root; return how many there were.
-
-        There may be more: at most `MAX_ADOPTED` at once.
-        """
-        with self._database.transaction():
-            found = self._rows(
-                "update owners set root = ? where tree in (select o.tree from owners o"
-                " join sessions s on s.session_id = o.session_id where o.root = '' and o.session_id = o.tree"
-                " and (s.workspace = ? or s.workspace >= ? and s.workspace < ?) limit ?) returning session_id",
-                (root, path, f"{path}/", f"{path}0", MAX_ADOPTED),
-            )
-        return len(found)
+    def placed(self, session_id: str) -> tuple[str, str] | None:
+        """Return the place of a session on record, and its root; `None` without an owner."""
+        found = self._rows(
+            "select s.workspace, o.root from sessions s join owners o on o.session_id = s.session_id"
+            " where s.session_id = ?",
+            (session_id,),
+        )
+        return (found[0][0], found[0][1]) if found else None
 
     def waiting_counts(self) -> dict[str, int]:
-        """Return how many sessions of each root have an owner that is gone; those of everybody's are left out."""
-        sql = f"select o.root, count(*) from owners o where o.root <> '' and {_IS_GONE} group by o.root"
-        return dict(self._rows(sql))
+        """Return how many sessions have an owner that is gone, of each root that no live node has.
+
+        Those of everybody's are left out.
+        """
+        live = self._rows("select node_id, roots from nodes where state = 'live'")
+        had = {own_root(node_id) for node_id, _ in live}
+        had.update(*(msgspec.json.decode(roots) for _, roots in live))
+        counts: dict[str, int] = {}
+        for (root,) in self._rows(_ROOTS):
+            if root not in had:
+                sql = (
+                    f"select count(*) from owners o where o.root = ? and o.root <> '' and {IS_GONE}"
+                )
+                ((count,),) = self._rows(sql, (root,))
+                counts.update({root: count} if count else {})
+        return counts
 
     def agree(self, life: Term, name: str, form: str) -> str:
         """Have a root be of a form on all nodes, if nodes that are up do not hold it to another; return which it is."""
@@ -417,6 +436,13 @@ class Registry:
                 return str(known)
             self._rows("update meta set value = ? where key = ?", (form, key))
         return form
+
+    def database_id(self) -> str:
+        """Return by what this database is known, which it keeps wherever it is moved."""
+        new = uuid.uuid4().hex
+        self._rows("insert into meta values ('database', ?) on conflict do nothing", (new,))
+        ((known,),) = self._rows("select value from meta where key = 'database'")
+        return str(known)
 
     def let_go(self, life: Term, session_ids: Iterable[str]) -> None:
         """Give sessions up that their owner has stopped: whose share they are may claim them."""

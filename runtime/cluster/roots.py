@@ -50,6 +50,11 @@ def node_of_root(root: str) -> str:
     return root[1:] if root.startswith(_OWN) else ""
 
 
+def is_named(root: str) -> bool:
+    """Whether a root has a name of its own: not everybody's, nor what one node alone has."""
+    return bool(root) and not root.startswith(_OWN)
+
+
 def root_of_place(place: str) -> str:
     """Return the root of a place on record; empty for an absolute path."""
     name, colon, _ = place.partition(":")
@@ -184,3 +189,17 @@ def roots_in(folder: Path) -> NamedRoots:
     except (OSError, *UNDECODABLE):
         return NamedRoots("")
     return NamedRoots("", list(starmap(NamedRoot, kept.items())))
+
+
+def checked_in(data: Path, workspace: str) -> tuple[str, bool]:
+    """Return a session's folder as the node of a data folder has its calls work there, and whether it is in a root.
+
+    Blocks on the disk.
+
+    Raises:
+        ConflictError: A link leads out of its root.
+    """
+    roots = roots_in(data)
+    place = roots.place_of(workspace)
+    is_in_root = bool(root_of_place(place))
+    return (roots.checked_folder(place) if is_in_root else workspace), is_in_root

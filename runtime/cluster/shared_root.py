@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -21,6 +23,10 @@ from .roots import NamedRoot
 OWN_FOLDER = ".callboard"
 """In a shared root: callboard's own, closed to sessions."""
 MARKER = "root.json"
+
+
+DATABASE = "database.json"
+"""Beside the marker: which database's nodes have the root."""
 
 
 class RootForm(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,7 +41,21 @@ class RootForm(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str = ""
 
 
+class RootDatabase(msgspec.Struct, frozen=True):
+    """Whose a shared root is.
+
+    Attributes:
+        database: What the database says of itself, which it keeps wherever it is moved.
+        address: Where it was when the root became its own; for people.
+    """
+
+    database: str
+    address: str
+
+
+_DATABASE: msgspec.json.Decoder[RootDatabase] = msgspec.json.Decoder(RootDatabase)
 _FORM: msgspec.json.Decoder[RootForm] = msgspec.json.Decoder(RootForm)
+_Written = TypeVar("_Written", RootForm, RootDatabase)
 
 
 def form_of(root: NamedRoot) -> tuple[RootForm, bool]:
@@ -46,24 +66,47 @@ def form_of(root: NamedRoot) -> tuple[RootForm, bool]:
     """
     if not root.is_shared:
         return RootForm(), False
-    file = Path(root.path) / OWN_FOLDER / MARKER
+    known, is_new = _written_once(root, MARKER, RootForm(uuid.uuid4().hex), _FORM)
+    return RootForm(known.mark, root.path), is_new
+
+
+def check_database(root: NamedRoot, database: str, address: str) -> None:
+    """Raise `ConflictError` where a shared root is another database's; one that is nobody's becomes this one's. Blocks.
+
+    Raises:
+        StorageError: What says so can't be read or written.
+    """
+    own = RootDatabase(database, address)
+    known, _ = _written_once(root, DATABASE, own, _DATABASE)
+    if known.database != database:
+        file = Path(root.path) / OWN_FOLDER / DATABASE
+        raise ConflictError(
+            f"[roots] {root.name} = {root.path}: this shared root is in use by another database ({known.address}), and this "
+            f"node's is {address}. Sessions of the two would not see each other's locks and file versions. Name another root "
+            f"here. If that database is no longer in use, and this one has its place, remove {file}, and start again.",
+            kind="root",
+        )
+
+
+def _written_once(
+    root: NamedRoot, name: str, content: _Written, decoder: msgspec.json.Decoder[_Written]
+) -> tuple[_Written, bool]:
+    """Return what a file of callboard's folder says, and whether that is the content, written just now."""
+    file = Path(root.path) / OWN_FOLDER / name
+    is_new = False
     try:
         if not file.exists():
             make_folders(file.parent)
-            new = file.with_name(f"{MARKER}.{uuid.uuid4().hex}")
+            new = file.with_name(f"{name}.{uuid.uuid4().hex}")
             new.touch(0o600)
-            new.write_bytes(msgspec.json.encode(RootForm(uuid.uuid4().hex)))
+            new.write_bytes(msgspec.json.encode(content))
             sync_path(new)
-            try:
-                os.link(new, file)  # another node may be first
+            with suppress(FileExistsError):  # another node may be first
+                os.link(new, file)
                 is_new = True
-            except FileExistsError:
-                is_new = False
             new.unlink()
             sync_path(file.parent)
-        else:
-            is_new = False
-        mark = _FORM.decode(file.read_bytes()).mark
+        return decoder.decode(file.read_bytes()), is_new
     except OSError as error:
         raise StorageError(
             f"{file}, the marker of the shared root {root.name}, can't be read or written: {error}. All nodes need to "
@@ -73,7 +116,6 @@ def form_of(root: NamedRoot) -> tuple[RootForm, bool]:
         raise StorageError(
             f"{file}, the marker of the shared root {root.name}, is damaged: put a copy of it back."
         ) from error
-    return RootForm(mark, root.path), is_new
 
 
 def take_back(root: NamedRoot) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,19 @@ import callboard
 from callboard.cli.cluster.commands import status
 from callboard.cli.show.sessions import sessions, show
 from callboard.client.client import connect
+from callboard.client.subscriptions import RemoteEvents
 from callboard.config.keys.tokens import Credentials
 from callboard.config.sections import ClusterSettings, RootSettings
 from callboard.config.settings import StoreSettings
+from callboard.embedding.runtime import host_of
 from callboard.providers.testing.script import reply
+from callboard.runtime.changes.file_versions import NOTHING, Change, PathStep
+from callboard.runtime.cluster.roots import NamedRoots
 from callboard.runtime.errors import ConflictError, ValidationError
+from callboard.runtime.events import Stored, TurnEnded
+from callboard.tools.workspace.atomic_write import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from support.cluster.served import effects_of, nodes_of, served
-from support.cluster.served_node import open_served
+from support.cluster.served_node import node_of, open_served
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
 from support.waits import until
@@ -53,6 +59,15 @@ async def knows(folder: Path, node: str, token: str) -> None:
 def rows(url: str, sql: str) -> list[tuple[object, ...]]:
     with psycopg.connect(url, autocommit=True) as connection:
         return connection.execute(sql.encode()).fetchall()
+
+
+async def hear(events: RemoteEvents, heard: list[Stored]) -> None:
+    async for event in events:
+        heard += [event] if isinstance(event, Stored) else []
+
+
+def turns(heard: list[Stored]) -> int:
+    return sum(isinstance(each.event, TurnEnded) for each in heard)
 
 
 def ended(url: str) -> int:
@@ -117,11 +132,24 @@ async def test_a_session_moves_only_to_a_node_with_its_root_and_waits_while_ther
                     "1 session waits for a node with the root projects (waiting_for_node)" in shown
                 )
                 assert "roots projects" in shown
-                stack.enter_context(served(url, "d", tmp_path, roots["d"]))
-                await until(lambda: ended(url) == 6)  # by itself: nobody asks
-                await client.prompt(session, "And now?")
-                assert (await client.session(session)).waiting_for == ""
-                await until(lambda: ended(url) == 7)
+                async with (
+                    trio.open_nursery() as nursery,
+                    client.events(session, after_seq=0) as events,
+                ):
+                    heard: list[Stored] = []
+                    nursery.start_soon(hear, events, heard)
+                    on_record = (await client.session(session)).head_seq
+                    await until(lambda: len(heard) == on_record)  # while it waits
+                    stack.enter_context(served(url, "d", tmp_path, roots["d"]))
+                    await until(lambda: ended(url) == 6)  # by itself: nobody asks
+                    await client.prompt(session, "And now?")
+                    assert (await client.session(session)).waiting_for == ""
+                    await until(lambda: ended(url) == 7)
+                    await until(
+                        lambda: isinstance(heard[-1].event, TurnEnded) and turns(heard) == 7
+                    )
+                    assert [each.seq for each in heard] == list(range(1, len(heard) + 1))
+                    nursery.cancel_scope.cancel(reason="all was heard")
         assert nodes_of(tmp_path)[-1] == "d"
         assert "c" not in nodes_of(tmp_path)
         assert set(effects_of(tmp_path).values()) == {1}
@@ -166,19 +194,43 @@ async def test_where_no_node_names_a_root_all_is_as_before(url: str, tmp_path: P
 async def test_sessions_of_a_cluster_that_had_no_roots_belong_to_them_from_then_on(
     url: str, tmp_path: Path
 ) -> None:
-    folder = made(tmp_path / "projects" / "tea")
+    folder, elsewhere = made(tmp_path / "projects" / "tea"), made(tmp_path / "at_b" / "tea")
     async with open_served(url, "a", tmp_path) as a:
         inside = await a.runtime.create_session(workspace=folder)
         await a.runtime.create_session()
     roots = {"projects": str(folder.parent)}
-    async with open_served(url, "a", tmp_path, roots=roots, token=a.token):
-        with trio.fail_after(WAIT_SECONDS):
-            await until(
-                lambda: sorted(rows(url, "select root from owners")) == [("",), ("projects",)]
+    place = "select s.workspace, o.root from sessions s join owners o using (session_id) order by 2"
+    adopted = [(str(tmp_path / "work"), ""), ("projects:tea", "projects")]
+    writes = reply(calls=[("write_file", {"path": "by_b.txt", "content": "b"})])
+    with trio.fail_after(WAIT_SECONDS):
+        async with open_served(url, "a", tmp_path, roots=roots, token=a.token) as a:
+            await until(lambda: rows(url, place) == adopted)
+            async with connect(a.url, a.token) as client:
+                page = await client.find_sessions(workspace=str(folder))
+                assert [each.session_id for each in page.sessions] == [inside.session_id]
+                async with client.events(inside.session_id, after_seq=0) as events:
+                    first = await anext(events)  # what was written stays as it was
+                assert isinstance(first, Stored)
+                assert getattr(first.event, "workspace", None) == str(folder)
+        async with open_served(url, "c", tmp_path) as c:
+            with pytest.raises(ConflictError, match="has the root projects"):
+                await (await c.runtime.get_session(inside.session_id)).run("Who?")
+        steps = [writes, reply("By b.")]
+        roots = {"projects": str(elsewhere.parent)}
+        async with open_served(url, "b", tmp_path, roots=roots, steps=steps) as b:
+            session = await b.runtime.get_session(inside.session_id)
+            assert await session.run("Write.") == "By b."
+            assert (elsewhere / "by_b.txt").exists()
+            assert list(folder.iterdir()) == []
+            # As an earlier release left it: with the root, and with the folder of then.
+            old = await b.runtime.create_session(workspace=elsewhere)
+            sql = (
+                f"update sessions set workspace = '{folder}' where session_id = '{old.session_id}'"
             )
-    async with open_served(url, "c", tmp_path) as c:
-        with pytest.raises(ConflictError, match="has the root projects"):
-            await (await c.runtime.get_session(inside.session_id)).run("Who?")
+            rows(url, f"{sql} returning 1")
+            with pytest.raises(ConflictError, match="not below that root on node b") as refused:
+                await node_of(b).folder_of(old.session_id, str(elsewhere))
+            assert refused.value.kind == "root"
 
 
 async def test_a_fork_and_an_import_belong_where_their_folder_is(url: str, tmp_path: Path) -> None:
@@ -295,6 +347,83 @@ async def test_a_session_whose_folder_leads_out_of_the_root_elsewhere_does_not_r
             (at_b / "tea").unlink()
             (at_b / "tea").mkdir()
             assert await (await b.runtime.get_session(session.session_id)).run("Who?") == "By b."
+
+
+async def test_no_undo_and_no_sweep_follows_a_link_out_of_a_root(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = made(tmp_path / "projects")
+    folder, outside = made(root / "tea"), made(tmp_path / "outside")
+    write = reply(calls=[("write_file", {"path": "notes.txt", "content": "after"})])
+    (outside / "notes.txt").write_text("after", encoding="utf-8")
+    options: Any = {"roots": {"projects": str(root)}, "steps": [write, reply("Done.")]}
+    async with open_served(url, "a", tmp_path, **options) as a:
+        session = await a.runtime.create_session(workspace=folder)
+        assert await session.run("Write.") == "Done."
+        host = host_of(a.runtime)
+        # What a crash in the middle of a change leaves: a temporary file, in a folder that the log names.
+        change = Change(
+            change_id="change_cut_off",
+            session_id=session.session_id,
+            call_id="call",
+            at_ms=1,
+            actions=(PathStep(b"x.txt", NOTHING, NOTHING),),
+        )
+        with host.plan.versions.log(session.session_id).draft() as draft:
+            draft.commit(change)
+        left = f"{TEMPORARY_PREFIX}{'ab' * 8}{TEMPORARY_SUFFIX}"
+        for place in (folder, outside):
+            (place / left).touch()
+
+        def swap() -> None:
+            folder.rename(root / "kept")
+            folder.symlink_to(outside)
+
+        def put_back() -> None:
+            folder.unlink()
+            (root / "kept").rename(folder)
+
+        checked = NamedRoots.checked_folder
+
+        def swapped_then(roots: NamedRoots, place: str) -> str:
+            found = checked(roots, place)
+            swap()
+            return found
+
+        with trio.fail_after(WAIT_SECONDS):
+            swap()
+            with pytest.raises(ConflictError, match="a link leads out of it"):
+                await session.undo()
+            await host.undoing.clear_unfinished([session.session_id])
+            put_back()
+            for act in (session.undo, partial(host.undoing.clear_unfinished, [session.session_id])):
+                monkeypatch.setattr(NamedRoots, "checked_folder", swapped_then)
+                with suppress(ValidationError):  # the sweep only logs it
+                    assert await act() is None
+                put_back()
+                monkeypatch.undo()
+            assert sorted(each.name for each in outside.iterdir()) == sorted([left, "notes.txt"])
+            assert (folder / left).exists()
+            await host.undoing.clear_unfinished([session.session_id])  # the controls
+            assert not (folder / left).exists()
+            await session.undo(force=True)
+            assert not (folder / "notes.txt").exists()
+
+
+async def test_a_shared_root_of_two_databases_is_refused_to_the_second(
+    url: str, tmp_path: Path
+) -> None:
+    folder = made(tmp_path / "projects")
+    await start(url, "a", tmp_path, sharing(folder))
+    with new_database() as other:
+        with pytest.raises(ConflictError, match="in use by another database") as refused:
+            await start(other, "x", tmp_path, sharing(folder))
+        assert refused.value.kind == "root"
+        assert str(folder / ".callboard" / "database.json") in str(refused.value)
+        (folder / ".callboard" / "database.json").unlink()
+        await start(other, "x", tmp_path, sharing(folder))
+    with pytest.raises(ConflictError, match="in use by another database"):
+        await start(url, "a", tmp_path, sharing(folder))
 
 
 async def test_calls_on_two_nodes_that_write_one_file_of_a_shared_root_take_turns(

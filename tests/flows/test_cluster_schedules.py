@@ -28,6 +28,7 @@ from support.waits import until
 
 WAIT_SECONDS = 60.0
 DUE = ms("2021-11-02T09:00")
+NEXT_DUE = ms("2021-11-03T09:00")
 
 
 @pytest.fixture
@@ -53,12 +54,12 @@ class FiringNode:
         self.runtime.schedules.clock = lambda: ms(text)
         await self._mailbox.tell(LookAgain())
 
-    async def wait_settled(self, schedule: Schedule) -> None:
+    async def wait_settled(self, schedule: Schedule, due: int = DUE) -> None:
         settled = self.runtime.schedules.settled
 
         def is_settled() -> bool:
             known = settled.known(schedule.name)
-            return known is not None and known.until_ms >= DUE
+            return known is not None and known.until_ms >= due
 
         with trio.fail_after(WAIT_SECONDS):
             await until(is_settled)
@@ -144,3 +145,28 @@ async def test_a_schedule_that_the_first_node_lacks_is_fired_by_the_next(
         await second.look("2021-11-02T09:00:01")
         await second.wait_settled(MORNING)
         assert len(await second.runtime.sessions()) == 1
+
+
+async def test_where_all_firings_go_to_one_session_its_owner_fires_and_nobody_has_a_problem(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = replace(MORNING, session="same")
+    async with firing_node(url, "a", tmp_path) as a, firing_node(url, "b", tmp_path) as b:
+        order = await in_order(same, a, b)
+        owning, other = ("a", "b") if order[1] is a else ("b", "a")
+    async with firing_node(url, owning, tmp_path, same) as owner:
+        await owner.look("2021-11-02T09:00:01")
+        await owner.wait_settled(same)
+        async with firing_node(url, other, tmp_path, same) as first:
+            assert await in_order(same, first, owner) == [first, owner]
+            said: list[str] = []
+            monkeypatch.setattr(first.runtime.schedules, "say", lambda _, why: said.append(why))
+            await first.look("2021-11-03T09:00:01")  # by the name of the schedule it would be first
+            await owner.look("2021-11-03T09:00:02")
+            await owner.wait_settled(same, NEXT_DUE)
+            await first.wait_settled(same, NEXT_DUE)
+            assert set(said) <= {""}
+            [row] = await first.runtime.sessions()
+            assert host_of(owner.runtime).plan.store.owns(row.session_id)
+            inputs = await first.runtime.store.named_inputs((sender_of(same.name),), 10)
+            assert len(inputs) == 2

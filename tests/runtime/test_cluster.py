@@ -451,25 +451,6 @@ def test_a_session_without_an_owner_belongs_to_the_root_that_its_place_names(
     assert cluster.claim_one(a.life, "plain") == (a.life, ["plain"])
 
 
-def test_sessions_of_the_time_before_there_were_roots_are_adopted_with_their_trees(
-    cluster: Cluster,
-) -> None:
-    a = cluster.node("a")
-    folders = {"in": "/srv/projects/tea", "root": "/srv/projects", "near": "/srv/projects2/tea"}
-    for session_id, folder in folders.items():
-        cluster.own(a, session_id)
-        cluster.database.rows(
-            "update sessions set workspace = ? where session_id = ?", (folder, session_id)
-        )
-    cluster.database.add_session("child", parent_id="in")
-    cluster.registry.own_new(a.life, "child", "in")
-    assert cluster.registry.adopt("projects", "/srv/projects") == 3
-    assert cluster.registry.adopt("projects", "/srv/projects") == 0
-    found = dict(cluster.database.rows("select session_id, root from owners"))
-    assert found == {"in": "projects", "root": "projects", "child": "projects", "near": ""}
-    assert a.may_append("in")  # whose it is does not change
-
-
 def test_an_older_release_reads_the_roots_of_a_node(cluster: Cluster) -> None:
     cluster.node("a", roots=("projects", "docs"))
     ((text,),) = cluster.database.rows("select roots from nodes")

@@ -12,10 +12,14 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
+from itertools import starmap
+
+from callboard.runtime.cluster.adoption import Adoption
 from callboard.runtime.cluster.membership import Claims, Membership
 from callboard.runtime.cluster.nodes import Joining, Term
 from callboard.runtime.cluster.postgres import PostgresDatabase
 from callboard.runtime.cluster.registry import Registry
+from callboard.runtime.cluster.roots import NamedRoot
 from callboard.runtime.errors import ConflictError, StorageError
 from callboard.runtime.store.postgres.address import address_of
 from support.postgres.databases import new_database
@@ -202,3 +206,43 @@ def test_paths_are_taken_while_another_node_gives_the_last_of_them_back(
     monkeypatch.undo()
     gives_back.join(WAIT_SECONDS)
     assert b.registry.take_paths(b.life, place, "two", ["docs"])
+
+
+def test_waiting_sessions_are_counted_and_adopted_by_indexes(
+    peers: tuple[Peer, Peer, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _, c = peers
+    assert a.membership.beat()
+    assert c.membership.beat()
+    folders = {"old": "/srv/projects/tea", "near": "/srv/projects-x", "named": "docs:tea"}
+    for session_id, folder in folders.items():
+        a.make_busy(session_id)
+        sql = "update sessions set workspace = ?, last_event = id where session_id = ?"
+        a.database.rows(sql, (folder, session_id))
+    a.database.rows("update owners set root = 'docs' where session_id = 'named'")
+    assert a.registry.waiting_counts() == {}
+    a.membership.leave()
+    ran: list[tuple[str, Any]] = []
+    rows = c.database.rows
+
+    def noted(sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
+        ran.append((sql, values))
+        return rows(sql, values)
+
+    monkeypatch.setattr(c.database, "rows", noted)
+    registry = Registry(c.database)
+    assert registry.waiting_counts() == {"docs": 1}
+    adoption = Adoption(c.database, "c", NamedRoot("projects", "/srv/projects"))
+    while adoption.step(c.life):
+        pass
+    assert adoption.adopted == 1
+    found = rows("select s.workspace, o.root from sessions s join owners o using (session_id)")
+    assert sorted(found) == [("/srv/projects-x", ""), ("docs:tea", "docs"), ("projects:tea", "projects")]  # fmt: skip
+    monkeypatch.undo()
+    looks = [each for each in ran if each[0].startswith(("select", "with"))]
+    assert len(looks) > 6
+    rows("set enable_seqscan = off")
+    for sql, values in looks:
+        plan = "\n".join(starmap(str, rows(f"explain {sql}", values)))
+        for table in ("owners", "sessions", "turns"):
+            assert f"Seq Scan on {table}" not in plan, (sql, plan)

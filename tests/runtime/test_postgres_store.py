@@ -483,6 +483,21 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(url: str) -> None:
         assert found.steps == len(schema.MIGRATIONS)
 
 
+def test_a_database_of_an_older_release_goes_up_to_the_index_of_roots() -> None:
+    before = schema.MIGRATIONS.index(schema.OWNERS_BY_ROOT)
+    with (
+        empty_database() as url,
+        psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor) as connection,
+    ):
+        assert schema.migrate(connection, "it", steps=schema.MIGRATIONS[:before]) == (0, before)
+        connection.execute("insert into owners values ('s', 's', 'a', 1, 0, 'projects')")
+        assert schema.migrate(connection, "it") == (before, len(schema.MIGRATIONS))
+        sql = "select indexdef from pg_indexes where indexname = 'owners_by_root'"
+        assert "(root)" in str(connection.execute(sql).fetchone())
+        assert connection.execute("select root from owners").fetchall() == [("projects",)]
+        assert schema.migrate(connection, "it") == (len(schema.MIGRATIONS),) * 2
+
+
 async def test_files_and_starts_of_turns_of_an_older_format_are_found(url: str) -> None:
     dot, page = Attachment("image/png", b"1234", "dot.png"), Attachment("application/pdf", b"12345")
     result = msgspec.structs.replace(done(), attachments=(dot,))

@@ -12,9 +12,11 @@ from callboard.runtime.cluster.nodes import Joining
 from callboard.runtime.cluster.registry import Registry
 from callboard.runtime.cluster.roots import NamedRoot
 from callboard.runtime.cluster.shared_root import (
+    DATABASE,
     MARKER,
     OWN_FOLDER,
     RootForm,
+    check_database,
     check_form,
     form_of,
     is_closed,
@@ -41,6 +43,23 @@ def test_the_marker_is_written_once_and_read_by_all(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "a" / OWN_FOLDER).iterdir()] == [MARKER]
     take_back(root)
     assert form_of(root)[0].mark != first.mark
+
+
+def test_a_shared_root_is_one_databases(tmp_path: Path) -> None:
+    root = shared(tmp_path / "a")
+    form_of(root)
+    check_database(root, "one", "postgresql://db/one")
+    check_database(root, "one", "postgresql://elsewhere/one")  # it was moved
+    with pytest.raises(
+        ConflictError, match=r"by another database .*db/one.* is postgresql://db/two"
+    ):
+        check_database(root, "two", "postgresql://db/two")
+    (tmp_path / "a" / OWN_FOLDER / DATABASE).write_bytes(b"{")
+    with pytest.raises(StorageError, match="is damaged"):
+        check_database(root, "one", "postgresql://db/one")
+    registry = Registry(PlayedDatabase())
+    assert registry.database_id() == registry.database_id()
+    assert registry.database_id() != Registry(PlayedDatabase()).database_id()
 
 
 def test_a_root_that_is_not_shared_has_no_marker(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 from typing import Literal
@@ -51,13 +52,24 @@ MAX_TOLD = 5
 
 
 class Undo:
-    """The undo of changes in a workspace; each is kept in a log of its session. The methods block on the disk."""
+    """The undo of changes in a workspace; each is kept in a log of its session. The methods block on the disk.
+
+    Args:
+        workspace: The folder.
+        forbidden: Folders that it may not hold.
+        log: Returns the log of a session.
+        is_real: Whether links of the path were followed already, and others are refused; see `open_workspace`.
+    """
 
     def __init__(
-        self, workspace: str, forbidden: Sequence[Path], log: Callable[[str], VersionLog]
+        self,
+        workspace: str,
+        forbidden: Sequence[Path],
+        log: Callable[[str], VersionLog],
+        *,
+        is_real: bool = False,
     ) -> None:
-        self._workspace = workspace
-        self._forbidden = forbidden
+        self._open = partial(open_workspace, workspace, forbidden=forbidden, is_real=is_real)
         self._log = log
 
     def planned(
@@ -79,13 +91,13 @@ class Undo:
         stay = [k for k in known if k.change.change_id not in ids and not k.is_undone]
         broken = (k.change for k in known if k.change.undoes and not k.is_whole)
         leftovers = tuple(names for change in broken for names in temporary_names(change))
-        with open_workspace(self._workspace, forbidden=self._forbidden) as workspace:
+        with self._open() as workspace:
             plan = plan_undo(workspace.resolver, chosen, stay, force)
         return msgspec.structs.replace(plan, leftovers=leftovers)
 
     def run(self, plan: UndoPlan, undo_id: str, watch: FileWatch) -> None:
         """Carry a plan out; see `UndoWork.run`, whose `OSError` becomes `ConflictError`."""
-        with open_workspace(self._workspace, forbidden=self._forbidden) as workspace:
+        with self._open() as workspace:
             work = UndoWork(workspace.resolver, self._log, watch)
             try:
                 work.run(plan, undo_id)
@@ -103,7 +115,7 @@ class Undo:
         if not undo_id:
             from .previews import undone_files  # here: few undos are looked at first
 
-            with open_workspace(self._workspace, forbidden=self._forbidden) as workspace:
+            with self._open() as workspace:
                 files = undone_files(workspace.resolver, plan, self._log)
         calls = dict.fromkeys(reversal.change.call_id for reversal in plan.reversals)
         return UndoReport(
@@ -118,9 +130,16 @@ class Undo:
 
 
 def clear_unfinished(
-    workspace: str, forbidden: Sequence[Path], known: Iterable[KnownChange]
+    workspace: str,
+    forbidden: Sequence[Path],
+    known: Iterable[KnownChange],
+    *,
+    is_real: bool = False,
 ) -> None:
-    """Remove the temporary files of changes that a crash cut off, wherever they are in the workspace."""
+    """Remove the temporary files of changes that a crash cut off, wherever they are in the workspace.
+
+    `is_real` is that of `open_workspace`.
+    """
     folders = {
         names[:-1]
         for each in known
@@ -128,7 +147,7 @@ def clear_unfinished(
         for action in each.change.actions
         for names in map(path_names, paths_of(action))
     }
-    open_workspace(workspace, forbidden=forbidden, unfinished=folders).close()
+    open_workspace(workspace, forbidden=forbidden, unfinished=folders, is_real=is_real).close()
 
 
 def chosen_changes(

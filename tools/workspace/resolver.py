@@ -38,6 +38,8 @@ MAX_LINKS = 40
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CONFINED = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV
 _O_PATH = getattr(os, "O_PATH", 0)
+_HERE = -100
+"""AT_FDCWD: relative paths begin in the working folder; ours are absolute."""
 
 
 class OpenDirectory:
@@ -227,6 +229,33 @@ def _link_target(dir_fd: int, name: str) -> str | None:
         if error.errno != errno.EINVAL:
             raise
         return None  # it was exchanged meanwhile; opening it with O_NOFOLLOW decides
+
+
+def open_real(path: str, flags: int, *, use_openat2: bool = True) -> int:
+    """Open what a real path leads to; a link that has the place of one of its names by now is refused (`OSError`).
+
+    Args:
+        path: As `os.path.realpath` gave it.
+        flags: With `O_DIRECTORY`: of an entry that is a link, `O_PATH` alone would open the link.
+        use_openat2: Whether the kernel may look for links.
+    """
+    if use_openat2:
+        try:
+            return openat2(_HERE, path, flags, resolve=RESOLVE_NO_SYMLINKS)
+        except OSError as error:
+            if error.errno not in {errno.ENOSYS, errno.EPERM}:  # some containers forbid it
+                raise
+    fd = os.open("/", (_O_PATH or os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        *above, last = [name for name in path.split("/") if name] or ["."]
+        for name in above:
+            way = (_O_PATH or os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            below = os.open(name, way, dir_fd=fd)
+            os.close(fd)
+            fd = below
+        return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+    finally:
+        os.close(fd)
 
 
 def open_resolver(root_fd: int, *, use_openat2: bool = True) -> Resolver:

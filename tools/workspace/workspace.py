@@ -46,7 +46,7 @@ from .paths import (
 )
 from .protected_places import GuardedPlaces, is_stub, own_code_around
 from .reader import READ_FLAGS, FileReader, OpenRoot, failure, failures, info_of, lstat, regular
-from .resolver import Names, OpenDirectory, Resolver, open_resolver
+from .resolver import Names, OpenDirectory, Resolver, open_real, open_resolver
 from .roots import check_workspace
 
 DIRECTORY_MODE = 0o755
@@ -251,11 +251,15 @@ def open_workspace(
     *,
     forbidden: Sequence[Path] | None = None,
     unfinished: Iterable[Names] = (),
+    is_real: bool = False,
     use_openat2: bool = True,
 ) -> Workspace:
     """Open a folder as a workspace, and remove what a crash left of unfinished writes.
 
     `unfinished` are folders where that is known to be; elsewhere only the first entries are looked at.
+
+    With `is_real`, links of the path have been followed and where it leads was looked at: a link that has the place of one
+    of its names since then is refused, and so nothing leads elsewhere than was looked at.
 
     For that of a session `forbidden` are callboard's own data and configuration: it neither is nor holds these, and is
     in no closed place (`check_workspace`), wherever links lead by now. Raises `ValidationError`, which says why the
@@ -263,11 +267,14 @@ def open_workspace(
     """
     root = os.path.abspath(path)
     real = os.path.realpath(root)
+    if is_real and real != root:
+        raise _unfit(root, f"a link in it leads to {shown(real)} since it was looked at")
     _check_root(root, real)
     if forbidden is not None:
         check_workspace(real, forbidden)
     try:
-        root_fd = os.open(real, getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC
+        root_fd = open_real(real, flags, use_openat2=use_openat2)
     except OSError as error:
         raise _unfit(root, f"it can't be opened ({os.strerror(error.errno or 0)})") from error
     try:

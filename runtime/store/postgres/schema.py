@@ -369,6 +369,11 @@ alter table cluster add column timeline_since_ms bigint not null default 0;
 """
 """Which timeline of PostgreSQL the nodes have seen last, and since when: a standby that takes over begins another."""
 
+OWNERS_BY_ROOT = """
+create index owners_by_root on owners (root) where root <> '';
+"""
+"""Which sessions wait for a root. Where nodes name no root, nothing is in it, and no commit pays for it."""
+
 MIGRATIONS: tuple[str, ...] = (
     _first(),
     _TEXT_COLUMN.sub(_COLLATED, CLUSTER),
@@ -378,6 +383,7 @@ MIGRATIONS: tuple[str, ...] = (
     _TEXT_COLUMN.sub(_COLLATED, NODE_KEYS),
     TURN_STARTS,
     TIMELINE,
+    OWNERS_BY_ROOT,
 )
 """Step N brings a database from version N-1 to N."""
 

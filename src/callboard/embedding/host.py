@@ -238,6 +238,7 @@ class Host:
             locks=self.locks,
             marked_files=self.marked_files,
             holding=plan.node.locks.holding if plan.node and plan.node.own_folders else None,
+            owners=plan.node,
             running=plan.sandbox.background.describe_running
             if plan.sandbox
             else lambda session_id: (),
@@ -450,6 +451,7 @@ class Host:
             memories=memories,
             versions=plan.versions,
             marked_files=self.marked_files,
+            is_confined=None if plan.node is None else plan.node.is_confined,
         )
 
     @cached_property

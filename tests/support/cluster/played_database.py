@@ -18,7 +18,7 @@ import msgspec
 from callboard.runtime.cluster.registry import ClusterSql
 from callboard.runtime.errors import StorageError
 from callboard.runtime.store.migrations import migrate
-from callboard.runtime.store.postgres.schema import CLUSTER, NODE_KEYS, TIMELINE
+from callboard.runtime.store.postgres.schema import CLUSTER, NODE_KEYS, OWNERS_BY_ROOT, TIMELINE
 
 SQLITE = ClusterSql(
     now="now_ms()",
@@ -36,14 +36,15 @@ class PlayedDatabase:
 
     def __init__(self, now_ms: int = 1_000_000) -> None:
         self.now_ms = now_ms
+        self.name = "the played database"
         self.is_down = False
         self.statements = 0
         self.connection = apsw.Connection(":memory:")
-        migrate(self.connection, "the played database")
+        migrate(self.connection, self.name)
         self.connection.create_scalar_function("now_ms", self._read_clock, 0)
-        for statement in re.sub(r" with \(.*\)|--.*", "", CLUSTER + NODE_KEYS + TIMELINE).split(
-            ";\n"
-        ):
+        for statement in re.sub(
+            r" with \(.*\)|--.*", "", CLUSTER + NODE_KEYS + TIMELINE + OWNERS_BY_ROOT
+        ).split(";\n"):
             self.connection.execute(statement)
 
     def _read_clock(self, *_: object) -> int:

@@ -7,8 +7,8 @@ now is due, if it is not settled. One that is long past was missed: it is run on
 Why no firing is doubled: its planned time is its name, which is committed with its input. What is settled is
 only a shorter way to that answer, and the file of it may lag behind.
 
-Of several nodes of a cluster that have a schedule, one fires it, and which one that is follows from its name. The
-next one does so when nothing was settled for some seconds.
+Of several nodes of a cluster that have a schedule, one fires it, and which one that is follows from its name, or is the owner
+of the one session where all firings go. The next one does so when nothing was settled for some seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 import trio
 
-from ...runtime.errors import CallboardError, StorageError
+from ...runtime.errors import CallboardError, NotFoundError, StorageError
 from ...runtime.events import Stored, TurnEnded
 from ...runtime.kernel.live_lists import ListName
 from ...runtime.kernel.mailbox import Mailbox, Message
@@ -37,6 +37,7 @@ from .firing import planned_key, sender_of
 from .schedules import RuntimeSchedules
 
 if TYPE_CHECKING:
+    from ...actors.cluster.node import ClusterNode
     from ...config.setting_rows import SettingsChange
     from ..configuration import Configuration
 
@@ -193,11 +194,29 @@ class Scheduler:
         """Let the node of a cluster come first whose turn it is; return whether one has fired this, or left it out."""
         if (node := self._host.plan.node) is None:
             return False
-        place = node.place_for(sender_of(schedule.name))
+        place = await self._place(node, schedule)
         await trio.sleep(TURN_SECONDS * min(place, MAX_TURNS))
         settled = self._schedules.settled
         await settled.load()
         return settled.entry(schedule, self._schedules.clock()).until_ms >= due
+
+    async def _place(self, node: ClusterNode, schedule: Schedule) -> int:
+        """Return how many nodes come before this one: where all firings go to one session, its owner is the first.
+
+        Raises `ConflictError` while no node may own that session.
+        """
+        place = node.place_for(sender_of(schedule.name))
+        if schedule.session != "same":
+            return place
+        await self._schedules.settled.load()  # another node may have fired the last time
+        entry = self._schedules.settled.known(schedule.name)
+        if entry is None or not entry.session_id:
+            return place
+        try:
+            owner = await node.other_owner(entry.session_id)
+        except NotFoundError:  # it is gone for good, and a firing makes another one
+            return place
+        return 0 if owner is None else max(place, 1)
 
     def _failed(self, name: str, error: Exception) -> None:
         """Say why one schedule does not fire; the next look tries again, and the others go on."""
