@@ -13,7 +13,7 @@ export type LinkState =
   | { kind: "open" }
   | { kind: "waiting"; until: number; code: number }
   | { kind: "stopping"; seconds: number }
-  | { kind: "refused"; reason: string };
+  | { kind: "refused"; error: CallError | null };
 
 /** What a link needs of a websocket; a test gives its own. */
 export interface Socket {
@@ -48,6 +48,10 @@ export class CallError extends Error {
   ) {
     super(message);
   }
+}
+
+export function errorOf({ message, data }: Protocol["error"]): CallError {
+  return new CallError(message, data?.type ?? "error", data?.field ?? null);
 }
 
 export const FIRST_WAIT_MS = 500;
@@ -186,7 +190,7 @@ export class Link {
       this.#socket = null;
       socket.close(1000);
       const isOther = error instanceof CallError && error.type === "conflict";
-      if (isOther) this.#state.value = { kind: "refused", reason: error.message };
+      if (isOther) this.#state.value = { kind: "refused", error };
       else this.#again(1006);
     }
   }
@@ -216,10 +220,8 @@ export class Link {
     if (pending === undefined || frame.id === undefined) return;
     this.#pending.delete(frame.id);
     pending.stop();
-    if (frame.error !== undefined) {
-      const { message, data } = frame.error;
-      pending.reject(new CallError(message, data?.type ?? "error", data?.field ?? null));
-    } else pending.resolve(frame.result);
+    if (frame.error !== undefined) pending.reject(errorOf(frame.error));
+    else pending.resolve(frame.result);
   }
 
   async #closed(code: number, wasOpen: boolean): Promise<void> {
@@ -232,7 +234,7 @@ export class Link {
       if (this.#socket !== null || tries !== this.#tries || this.#state.value.kind === "idle") return;
       // The daemon answers, and did not open the websocket: it does not know this login.
       if (isReady) {
-        this.#state.value = { kind: "refused", reason: "" };
+        this.#state.value = { kind: "refused", error: null };
         return;
       }
     }

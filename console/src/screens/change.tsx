@@ -4,6 +4,7 @@ import { CallError, type Methods } from "../link";
 import { argumentsOf, jsonOf, type Argument } from "../parts/fields";
 import { shown } from "../parts/text";
 import { link, type ApprovalRow } from "../store/app";
+import { textOf } from "../store/problem";
 import { words } from "../store/settings";
 
 export type Judged = Methods["approval/get"]["result"];
@@ -36,7 +37,7 @@ export function Change({ row, judge }: ChangeProps) {
         (error: unknown) => {
           if (isOver) return;
           const field = error instanceof CallError ? (error.field ?? "") : "";
-          setProblem({ field: field.replace(/^arguments\.?/, ""), text: error instanceof Error ? error.message : String(error) });
+          setProblem({ field: field.replace(/^arguments\.?/, ""), text: textOf(error) });
         },
       );
     }, PAUSE_MS);

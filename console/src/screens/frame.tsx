@@ -7,6 +7,7 @@ import { shown } from "../parts/text";
 import * as app from "../store/app";
 import { firstVisit } from "../store/first";
 import { isTabOnly } from "../store/login";
+import { textOf } from "../store/problem";
 import type { Route } from "../store/route";
 import { words } from "../store/settings";
 import { AgentSwitch } from "./agent";
@@ -140,7 +141,7 @@ function Connection() {
       : state.kind === "stopping"
         ? its.stopping(Math.round(state.seconds))
         : state.kind === "refused"
-          ? `${its.refused}: ${state.reason}`
+          ? `${its.refused}${state.error === null ? "" : `: ${textOf(state.error)}`}`
           : awayMs === null || state.kind !== "open"
             ? its.states[state.kind]
             : its.away(clock(awayMs));

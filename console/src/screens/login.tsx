@@ -20,7 +20,7 @@ export function Login() {
     if (done.problem === null) {
       setToken("");
       loggedIn();
-    } else setProblem(done.problem === "unreachable" ? its.unreachable : `${its.failed} ${done.text}`);
+    } else setProblem(done.problem === "unreachable" ? its.unreachable : done.text);
   };
   return (
     <main class="login">

@@ -1,5 +1,7 @@
 // Log in and out: the key of this page's login, and the ticket of the address.
 import { signal } from "@preact/signals";
+import { CallError } from "../link";
+import { textOf } from "./problem";
 import { store, stored } from "./settings";
 
 /** The page's half of the login; the browser has the other one, which no script can read. */
@@ -9,6 +11,9 @@ export const token = signal<string | null>(null);
 export const isTabOnly = signal(false);
 /** Why the link that somebody followed did not log them in. */
 export const linkProblem = signal("");
+
+/** What kind of error a refused login is, by its status. */
+const KINDS: Record<number, string> = { 400: "validation", 401: "auth", 403: "permission", 413: "validation", 429: "overloaded" };
 
 export type LoginProblem = "failed" | "unreachable";
 export interface LoginResult {
@@ -36,7 +41,7 @@ export async function logIn(wanted: { ticket?: string; token?: string; remember?
   } catch {
     return { problem: "unreachable", text: "" };
   }
-  if (!answer.ok) return { problem: "failed", text: (await answer.text()).trim() };
+  if (!answer.ok) return { problem: "failed", text: textOf(new CallError((await answer.text()).trim(), KINDS[answer.status] ?? "error")) };
   const made = (await answer.json()) as { key: string };
   token.value = wanted.token ?? null;
   isTabOnly.value = false;

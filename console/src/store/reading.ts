@@ -1,7 +1,7 @@
 // The session that is open: read from the record, kept by its events, and gone on with after a break or a reload.
 import { batch, effect } from "@preact/signals";
 import { Session, type Gap, type Kept } from "../fold/session";
-import type { Notifications } from "../link";
+import { errorOf, type Notifications } from "../link";
 import * as app from "./app";
 import { arrived } from "./inputs";
 import { textOf } from "./problem";
@@ -62,7 +62,7 @@ export function begin(): void {
         if (event.type === "call_finished" || event.type === "changes_undone") app.filesChanged.value += 1;
         if (event.type === "input_accepted" && session === app.open.peek()) arrived(session.id, event.text);
       } else if (name === "session/snapshot") session.snapshot(params as Notifications["session/snapshot"]);
-      else if (name === "session/lost") app.say((params as Notifications["session/lost"]).error.message);
+      else if (name === "session/lost") app.say(errorOf((params as Notifications["session/lost"]).error));
       changed();
     }
   });

@@ -4,6 +4,7 @@ import type { Row } from "../fold/session";
 import type { Methods } from "../link";
 import { askFirst } from "../parts/dialog";
 import * as app from "./app";
+import { textOf } from "./problem";
 import { words } from "./settings";
 
 export type ChangedCall = Methods["session/changes"]["result"]["changes"][number];
@@ -91,7 +92,7 @@ export async function undo(callId: string): Promise<void> {
     } catch (error) {
       if (!app.isConflict(error)) throw error;
       force = true;
-      text = error.message;
+      text = textOf(error);
       [title, action] = [its.undoForceTitle, its.undoForce];
       plan = await ask(true, true);
     }

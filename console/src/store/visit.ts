@@ -20,7 +20,7 @@ export function begin(): void {
       wasOpen = true;
       if (!login.isTabOnly.peek()) login.token.value = null; // the browser has its cookie: nothing needs the token any more
       queueMicrotask(() => void connected());
-    } else if (state.kind === "refused" && state.reason === "") {
+    } else if (state.kind === "refused" && state.error === null) {
       // With a token at hand, it is the cookie that the browser did not keep.
       if (!wasOpen && login.token.peek() !== null && !login.isTabOnly.peek()) {
         login.isTabOnly.value = true;

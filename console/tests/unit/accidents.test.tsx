@@ -216,7 +216,7 @@ describe("a changed call that is refused", () => {
     FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32602, message: "it must not be empty", data: { type: "validation", field } } }) });
     await settle();
     expect(place()).toBe(name);
-    expect([...root().querySelectorAll(".problem")].map((each) => each.textContent)).toEqual(["it must not be empty"]);
+    expect([...root().querySelectorAll(".problem")].map((each) => each.textContent)).toEqual(["Not valid: it must not be empty"]);
   });
 });
 

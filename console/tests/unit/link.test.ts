@@ -145,7 +145,7 @@ describe("the link", () => {
     link.start();
     last().onclose?.({ code: 1006, reason: "" });
     await settle();
-    expect(link.state.value).toEqual({ kind: "refused", reason: "" });
+    expect(link.state.value).toEqual({ kind: "refused", error: null });
     await clock.pass(10 * MAX_WAIT_MS);
     expect(sockets.length).toBe(1);
   });
@@ -204,7 +204,7 @@ describe("the link", () => {
     last().onopen?.();
     last().refuse("this server speaks protocol 2", "conflict");
     await settle();
-    expect(link.state.value).toEqual({ kind: "refused", reason: "this server speaks protocol 2" });
+    expect(link.state.value).toMatchObject({ kind: "refused", error: { message: "this server speaks protocol 2", type: "conflict" } });
     await clock.pass(MAX_WAIT_MS);
     expect(sockets.length).toBe(1);
   });

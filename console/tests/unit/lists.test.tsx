@@ -155,13 +155,14 @@ it("keeps what somebody chooses while the daemon does something with what was ch
   }
 });
 
-it("is said with the kind of its error where the server's language is not the person's", async () => {
+it("is said with the kind of its error in the language of the person", async () => {
   const { CallError } = await import("../../src/link");
   const { textOf } = await import("../../src/store/problem");
   const { language } = await import("../../src/store/settings");
   const error = new CallError("there is no session s", "not_found");
   const of = (each: "en" | "zh", said: unknown) => ((language.value = each), textOf(said));
-  expect([of("en", error), of("zh", error)]).toEqual(["there is no session s", "未找到：there is no session s"]);
-  expect([of("zh", new CallError("odd", "never_seen")), of("zh", new Error("own")), of("zh", "text")]).toEqual(["odd", "own", "text"]);
+  expect([of("en", error), of("zh", error)]).toEqual(["Not found: there is no session s", "未找到：there is no session s"]);
+  const later = new CallError("odd", "never_seen");
+  expect([of("en", later), of("zh", later), of("zh", new Error("own")), of("zh", "text")]).toEqual(["never seen: odd", "never seen：odd", "own", "text"]);
   language.value = "en";
 });

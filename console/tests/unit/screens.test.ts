@@ -46,15 +46,15 @@ describe("CSV", () => {
 describe("what was refused", () => {
   it("stands at the field that the server names, or at the one that has it", () => {
     const fields = ["name", "tools", "per_turn.max_cost"];
-    expect(refusal(new CallError("no", "validation", "name"), fields)).toEqual({ field: "name", text: "no" });
-    expect(refusal(new CallError("no", "validation", "agent.tools[2]"), fields)).toEqual({ field: "tools", text: "no" });
-    expect(refusal(new CallError("no", "validation", "per_turn.max_cost"), fields)).toEqual({ field: "per_turn.max_cost", text: "no" });
+    expect(refusal(new CallError("no", "validation", "name"), fields)).toEqual({ field: "name", text: "Not valid: no" });
+    expect(refusal(new CallError("no", "validation", "agent.tools[2]"), fields)).toEqual({ field: "tools", text: "Not valid: no" });
+    expect(refusal(new CallError("no", "validation", "per_turn.max_cost"), fields)).toEqual({ field: "per_turn.max_cost", text: "Not valid: no" });
     expect(refusal(new FieldError("name", "empty"), fields)).toEqual({ field: "name", text: "empty" });
   });
 
   it("is said of the whole when no field of the form is meant", () => {
-    expect(refusal(new CallError("no", "validation", "other"), ["name"])).toEqual({ field: null, text: "no" });
-    expect(refusal(new CallError("no", "conflict"), ["name"])).toEqual({ field: null, text: "no" });
+    expect(refusal(new CallError("no", "validation", "other"), ["name"])).toEqual({ field: null, text: "Not valid: no" });
+    expect(refusal(new CallError("no", "conflict"), ["name"])).toEqual({ field: null, text: "Conflict: no" });
     expect(refusal("broken", [])).toEqual({ field: null, text: "broken" });
   });
 });

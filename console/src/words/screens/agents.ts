@@ -1,5 +1,6 @@
 // The texts about agents.
 import { inBoth } from "../../store/settings";
+import { counted } from "../counted";
 
 export const its = inBoth(
   {
@@ -9,7 +10,7 @@ export const its = inBoth(
     unknown: (name: string) => `There is no agent ${name}.`,
     sources: { built_in: "built in", "callboard.toml": "in callboard.toml", managed: "made here", program: "of the program" } as Record<string, string>,
     fixed: { built_in: "It is built in. Copy it to have one that can be changed.", "callboard.toml": "It stands in callboard.toml, and is changed there.", program: "The program that runs the daemon has it." } as Record<string, string>,
-    tools: (count: number) => (count === 1 ? "1 tool" : `${count} tools`),
+    tools: (count: number) => counted(count, "tool"),
     allTools: (count: number) => `all tools (${count})`,
     edit: "Change",
     copy: "Copy",
@@ -56,7 +57,7 @@ export const its = inBoth(
     noWorkspace: "none: without skills and AGENTS.md",
     parts: { agent: "The agent's prompt", servers: "What MCP servers say of their tools", workspace: "Skills and AGENTS.md" },
     noPrompt: "It has no prompt.",
-    chars: (count: string) => `${count} characters`,
+    chars: (count: string) => counted(count, "character"),
     definitions: "The tools as the model gets them",
     toolsTitle: "Tools",
     every: "All there are, and later ones too",

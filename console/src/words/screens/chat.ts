@@ -1,5 +1,6 @@
 // The texts of what helps to read a session and to get about: find, keys, the meter, what is read aloud.
 import { inBoth } from "../../store/settings";
+import { counted } from "../counted";
 
 export const its = inBoth(
   {
@@ -36,7 +37,7 @@ export const its = inBoth(
     meter: {
       title: "What the model reads",
       button: (part: string) => `What the model reads: ${part}`,
-      tokens: (count: string) => `${count} tokens`,
+      tokens: (count: string) => counted(count, "token"),
       of: (part: string, window: string) => `${part} of ${window}`,
       last: "Last request",
       cached: "of these from the cache",
@@ -54,7 +55,7 @@ export const its = inBoth(
       open: "As one page",
       print: "Print",
       copy: "Copy all",
-      reading: (count: number) => `${count} messages read …`,
+      reading: (count: number) => `${counted(count, "message")} read …`,
       call: "Call",
       result: "Result",
     },

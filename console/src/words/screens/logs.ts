@@ -1,5 +1,6 @@
 // The texts of the status and the log.
 import { inBoth } from "../../store/settings";
+import { counted } from "../counted";
 
 export const its = inBoth(
   {
@@ -11,7 +12,7 @@ export const its = inBoth(
     turns: "Turns that run",
     journal: "Journal",
     loop: "Event loop",
-    loopMore: (count: string, longest: string) => `held up ${count} times, ${longest} at most`,
+    loopMore: (count: string, longest: string) => `held up ${counted(count, "time")}, ${longest} at most`,
     sandbox: "Sandbox",
     strengths: { full: "holds all", partial: "holds a part", none: "none", "": "not tested yet" } as Record<string, string>,
     stops: "The daemon is stopping.",

@@ -1,5 +1,6 @@
 // The texts of the servers of MCP.
 import { inBoth } from "../../store/settings";
+import { counted } from "../counted";
 
 export const its = inBoth(
   {
@@ -8,7 +9,7 @@ export const its = inBoth(
     none: "There is no server yet",
     noneText: "Add one by its command or address, or paste the mcpServers of another program.",
     states: { off: "off", "not started": "not started", starting: "starts", running: "runs", broken: "broken", failed: "given up", unknown: "not used" } as Record<string, string>,
-    tools: (count: number) => (count === 1 ? "1 tool" : `${count} tools`),
+    tools: (count: number) => counted(count, "tool"),
     changed: (count: number) => `${count} changed`,
     new: (count: number) => `${count} new`,
     place: "Place",
@@ -39,7 +40,7 @@ export const its = inBoth(
     whole: "All that models read of it",
     refused: "Can't be used",
     instructions: "How to use its tools, in its words",
-    accept: (count: number) => (count === 1 ? "Accept 1 tool" : `Accept ${count} tools`),
+    accept: (count: number) => `Accept ${counted(count, "tool")}`,
     acceptDone: "What you accepted is offered from the next turn on.",
     look: "Look at what it offers",
     form: "By hand",

@@ -1,5 +1,6 @@
 // The texts about providers, keys and models; the first set-up has them, too.
 import { inBoth } from "../../store/settings";
+import { counted } from "../counted";
 
 export const its = inBoth(
   {
@@ -45,7 +46,7 @@ export const its = inBoth(
     test: "Test the connection",
     testing: "Testing …",
     works: (model: string, seconds: string) => (model === "" ? `It answers, in ${seconds} s.` : `It answers: ${model}, in ${seconds} s.`),
-    lists: (count: number) => `It lists ${count} models.`,
+    lists: (count: number) => `It lists ${counted(count, "model")}.`,
     faults: {
       busy: "It is busy",
       connection: "The connection broke",
@@ -76,7 +77,7 @@ export const its = inBoth(
     noModels: "No model is known yet. Ask the provider, or add one by hand.",
     find: "Find a model",
     showAll: (count: number) => `Show all ${count}`,
-    context: (tokens: string) => `${tokens} tokens of context`,
+    context: (tokens: string) => `${counted(tokens, "token")} of context`,
     modelSources: { built_in: "built in", known: "known beforehand", listed: "listed", manual: "by hand" } as Record<string, string>,
     makeDefault: "Make it the default",
     removeModel: "Remove from the list",

@@ -1,5 +1,6 @@
 // The texts of the settings.
 import { inBoth } from "../../store/settings";
+import { counted } from "../counted";
 
 export const its = inBoth(
   {
@@ -35,7 +36,7 @@ export const its = inBoth(
     onceText: "Copy it now: only a digest of it is kept.",
     have: "I have it",
     made: (date: string) => `made ${date}`,
-    browsers: (count: number, date: string) => `${count === 1 ? "1 browser" : `${count} browsers`}, the last logged in ${date}`,
+    browsers: (count: number, date: string) => `${counted(count, "browser")}, the last logged in ${date}`,
     limited: "limited",
     menu: (name: string) => `What to do with ${name}`,
     rotate: "Replace by a new one",

@@ -1,5 +1,6 @@
 // The texts of the tools and of the history of calls.
 import { inBoth } from "../../store/settings";
+import { counted } from "../counted";
 
 export const its = inBoth(
   {
@@ -27,7 +28,7 @@ export const its = inBoth(
     program: "Of the program",
     mcp: (name: string) => `MCP server ${name}`,
     notOffered: "not offered",
-    count: (count: number) => (count === 1 ? "1 tool" : `${count} tools`),
+    count: (count: number) => counted(count, "tool"),
     why: "Why it is not offered",
     needs: "Needs",
     timeout: "May run for",

@@ -1,5 +1,6 @@
 // The texts of the timeline of a turn.
 import { inBoth } from "../../store/settings";
+import { counted } from "../counted";
 
 export const its = inBoth(
   {
@@ -97,7 +98,7 @@ export const its = inBoth(
     closeChild: "Hide what was delegated",
     first: (time: string) => `first of the answer after ${time}`,
     from: (time: string) => `begins after ${time}`,
-    rows: (count: number) => `${count} rows`,
+    rows: (count: number) => counted(count, "row"),
   },
   {
     back: "返回会话",
