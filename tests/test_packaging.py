@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -144,3 +145,28 @@ def test_the_types_of_the_console_are_those_of_the_protocol() -> None:
     assert digest in types, (
         "the protocol has changed: run scripts/console-build, and commit what it writes"
     )
+
+
+def test_the_console_names_each_package_that_it_is_built_with_and_has_its_licence() -> None:
+    console = ROOT / "console"
+    wanted = {
+        found[1]
+        for each in (console / "src").rglob("*.ts*")
+        for found in re.finditer(
+            r"""(?:from|import)\s*\(?\s*"((?:@[\w-]+/)?[\w-][\w.-]*)(?:/[^"]*)?\"""",
+            each.read_text(),
+        )
+    }
+    assert {"preact", "marked", "dompurify", "@preact/signals"} <= wanted
+    locked = json.loads((console / "package-lock.json").read_text())["packages"]
+    left = list(wanted)
+    while left:  # what they need themselves is in the build too
+        below = set(locked[f"node_modules/{left.pop()}"].get("dependencies", ())) - wanted
+        wanted |= below
+        left.extend(below)
+    said = {}
+    for part in (console / "dist/LICENSES.txt").read_text().split("\n----\n"):
+        head = re.search(r"^(\S+) (\S+) \(([^()]|\(.*\))+\)\n\n(?=.*\S)", part, re.MULTILINE)
+        assert head is not None, part[:100]
+        said[head[1]] = head[2]
+    assert said == {name: locked[f"node_modules/{name}"]["version"] for name in wanted}
