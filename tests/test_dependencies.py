@@ -13,6 +13,18 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = tuple(ROOT / ".ci" / f"{name}.txt" for name in ("requirements", "audit", "ray"))
 
+PLAYED_AUDIT = """#!/bin/sh
+comma=
+printf '{"dependencies": ['
+for word in "$@"; do
+  case "$word" in -r*)
+    printf '%s{"name": "%s", "version": "1", "vulns": [{"id": "X-1", "fix_versions": []}]}' "$comma" "${word##*/}"
+    comma=,
+  esac
+done
+printf ']}'
+"""
+
 
 @pytest.fixture(scope="module")
 def script() -> dict[str, Any]:
@@ -76,3 +88,21 @@ def test_an_audit_fails_for_what_is_known_and_not_for_what_is_not(
     monkeypatch.setitem(script["audit"].__globals__, "_run", fail)
     assert script["audit"]() == 0
     assert "nobody could be asked" in capsys.readouterr().out
+
+
+def test_an_audit_asks_about_each_lock_of_what_tests_install(
+    script: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The tool is played by a script that knows a flaw of each lock it is asked about."""
+    python = tmp_path / "python"
+    python.write_text(PLAYED_AUDIT, encoding="utf-8")
+    python.chmod(0o700)
+    monkeypatch.setitem(script["audit"].__globals__, "_new_environment", lambda *_: python)
+    assert script["audit"]() == 1
+    told = capsys.readouterr().out
+    assert "2 of 2 packages are known there, 2 vulnerabilities" in told
+    assert "requirements.txt 1: X-1" in told
+    assert "ray.txt 1: X-1" in told
