@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,9 @@ pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 from callboard.tools.processes.process_tree import is_stopped
 from support.cluster.nodes import (
     effects_of,
+    gone_on,
     node_process,
+    owed_by,
     said,
     sum_up,
     wait_settled,
@@ -35,6 +38,10 @@ SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 ROUNDS = 10 if SOAK else 1
 INPUTS = 20 if SOAK else 5
 SESSIONS = 3
+MANY = (67, 67, 66) if SOAK else (3, 3, 2)
+"""The sessions of three nodes."""
+MANY_INPUTS = 12 if SOAK else 6
+"""Of the first node's sessions some are left when the last node has begun."""
 SLEEP_SECONDS = 10.0 if SOAK else 3.0
 """Longer than a lease, and as long as a machine may be suspended."""
 HOUR = 3600.0
@@ -93,6 +100,42 @@ def test_a_node_that_slept_has_every_append_refused(url: str, tmp_path: Path) ->
             assert [line for line in late if line.endswith("stored")] == []
             wait_settled(url, tmp_path, SESSIONS * INPUTS * (round_number + 1))
             b.kill()
+
+
+def test_all_sessions_of_three_nodes_go_on_when_one_is_killed_and_one_sleeps(
+    url: str, tmp_path: Path
+) -> None:
+    with (
+        node_process(url, "c", tmp_path, MANY[2], MANY_INPUTS) as c,
+        node_process(url, "b", tmp_path, MANY[1], MANY_INPUTS) as b,
+        node_process(url, "a", tmp_path, MANY[0], MANY_INPUTS) as a,
+    ):
+        owed: dict[str, tuple[set[str], float]] = {}
+        a.kill()
+        a.wait()
+        owed["killed"] = owed_by(url, "a"), time.time()
+        stop(b)
+        owed["asleep"] = owed_by(url, "b"), time.time()
+        asleep = effects_of(tmp_path, "b")
+        wait_taken(url, "a")
+        wait_taken(url, "b")
+        os.kill(b.pid, signal.SIGCONT)
+        said(b, "fenced")
+        b.wait()
+        # What was on record as started when it was stopped may take its first step; nothing else begins.
+        assert len(effects_of(tmp_path, "b")) - len(asleep) <= MANY[1]
+        total = wait_settled(url, tmp_path, sum(MANY) * MANY_INPUTS)
+        assert c.poll() is None
+        assert effects_of(tmp_path, "c")
+        told = [f"{total.effects} effects"]
+        for how, (sessions, since) in owed.items():
+            assert sessions
+            after = gone_on(url, sessions, since)
+            assert len(after) == len(sessions)
+            told.append(
+                f"{how}: {len(after)} next turns, p50 {after[len(after) // 2]:.2f} s, last {after[-1]:.2f} s"
+            )
+        sys.stdout.write("\n".join(told) + "\n")  # shown by `pytest -s`
 
 
 def stop(process: subprocess.Popen[str]) -> None:

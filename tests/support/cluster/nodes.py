@@ -132,3 +132,27 @@ def wait_taken(url: str, node: str) -> None:
             lambda: connection.execute(left, (node,)).fetchone() == (0,),
             f"the sessions of {node} taken over",
         )
+
+
+def owed_by(url: str, node: str) -> set[str]:
+    """The sessions of a node with at least two prompts that no turn has begun.
+
+    The commit that begins one of them may be on its way when the node ends; the others are left to other nodes.
+    """
+    sql = (
+        "select s.session_id from owners o join sessions s using (session_id) join inputs i on i.session = s.id"
+        " where o.node_id = %s and i.turn_id is null group by 1 having count(*) > 1"
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        return {session_id for (session_id,) in connection.execute(sql, (node,)).fetchall()}
+
+
+def gone_on(url: str, sessions: set[str], since: float) -> list[float]:
+    """How many seconds after a moment each session began its next turn, in order; none for one that did not."""
+    sql = (
+        "select min(t.started_at_ms) from turns t join sessions s on s.id = t.session"
+        " where s.session_id = any(%s) and t.started_at_ms > %s group by s.session_id"
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        rows = connection.execute(sql, (list(sessions), int(since * 1000))).fetchall()
+        return sorted(at_ms / 1000 - since for (at_ms,) in rows)
