@@ -186,7 +186,7 @@ class Relays:
             except ConflictError as error:
                 if error.kind != "root":
                     raise
-                row = await self._daemon.runtime.store.session(session_id)
+                row = await self._daemon.runtime.store.session(session_id)  # noqa: ASYNC120  a cancel ends it as well
                 if row is None:
                     raise NotFoundError(f"there is no session {session_id} any more") from None
                 if members is not self._node.members:

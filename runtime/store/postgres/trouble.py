@@ -75,7 +75,7 @@ def no_connection(name: str, error: psycopg.Error) -> StorageError:
     lower = said.casefold()
     if "too many" in lower or "remaining connection slots" in lower:
         return DatabaseLost(
-            f"{name} has no connection left: {said}. A node needs four; raise `max_connections`, or end "
+            f"{name} has no connection left: {said}. A daemon needs four, a node of a cluster up to seven; raise `max_connections`, or end "
             "what holds them."
         )
     if "password" in lower or "authentication" in lower or "no pg_hba.conf entry" in lower:
