@@ -271,13 +271,27 @@ export function search(text: string): void {
   searchChanged();
 }
 
-/** All that waits for a person. */
+/** Ten thousand that wait: a list that never ends is not read for ever. */
+const APPROVAL_PAGES = 100;
+
+let approvalReads = 0;
+
+/** Read all that waits for a person, page by page: the oldest, which the last page has, stands first. */
 export async function readApprovals(): Promise<void> {
+  const read = ++approvalReads;
+  const isLatest = () => read === approvalReads; // a later reading knows better
+  const readRows = async () => {
+    const rows: ApprovalRow[] = [];
+    for (let at = 0, before = {}; at < APPROVAL_PAGES; at++, before = { before: rows.at(-1)!.approval_id }) {
+      const page = await link.request("approval/list", { state: "waiting", limit: LIST, ...before });
+      if (!isLatest()) return;
+      rows.push(...page.approvals);
+      if (!page.has_more || page.approvals.length === 0) break;
+    }
+    approvals.value = rows.reverse();
+  };
   try {
-    await Promise.all([
-      link.request("approval/list", { state: "waiting", limit: LIST }).then((found) => (approvals.value = found.approvals.reverse())),
-      link.request("question/list", {}).then((found) => (questions.value = found.questions)),
-    ]);
+    await Promise.all([readRows(), link.request("question/list", {}).then((found) => isLatest() && (questions.value = found.questions))]);
   } catch (error) {
     if (!isGone(error)) say(error);
   }

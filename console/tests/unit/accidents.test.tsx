@@ -322,6 +322,41 @@ it("sends a file in parts that are the file, none of which ends within a charact
   expect(partsOf("")).toEqual([{ text: "", end: 0 }]);
 });
 
+describe("more questions than a page holds", () => {
+  const ids = Array.from({ length: 230 }, (_, at) => `a${at}`);
+  const rows = (from: number, to: number) => ids.slice(from, to).reverse().map((approval_id) => ({ approval_id }));
+  // The page reads them itself when it is connected.
+  const sent = () => sentAs("approval/list").slice(own);
+  let own = 0;
+  const answer = async (at: number, approvals: unknown[], has_more: boolean) => {
+    FakeSocket.last.answer(sent()[at]!, { approvals, has_more });
+    await settle();
+  };
+  const shown = () => app.approvals.value.map((each) => each.approval_id);
+
+  it("are all read, the oldest first", async () => {
+    await opened();
+    own = sentAs("approval/list").length;
+    void app.readApprovals();
+    await answer(0, rows(130, 230), true);
+    await answer(1, rows(30, 130), true);
+    await answer(2, rows(0, 30), false);
+    expect(sent().map((each) => each.params["before"])).toEqual([undefined, "a130", "a30"]);
+    expect(shown()).toEqual(ids);
+  });
+
+  it("are those of the reading that began last", async () => {
+    await opened();
+    own = sentAs("approval/list").length;
+    void app.readApprovals();
+    void app.readApprovals();
+    await answer(1, rows(3, 5), false);
+    await answer(0, rows(130, 230), true);
+    expect(sent()).toHaveLength(2);
+    expect(shown()).toEqual(["a3", "a4"]);
+  });
+});
+
 describe("a list that is followed", () => {
   it("is followed again and read when the daemon has lost it on the way", async () => {
     await opened();
