@@ -133,8 +133,8 @@ async def test_a_session_moves_only_to_a_node_with_its_root_and_waits_while_ther
                 )
                 assert "roots projects" in shown
                 async with (
-                    trio.open_nursery() as nursery,
                     client.events(session, after_seq=0) as events,
+                    trio.open_nursery() as nursery,
                 ):
                     heard: list[Stored] = []
                     nursery.start_soon(hear, events, heard)
