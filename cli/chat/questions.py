@@ -10,6 +10,7 @@ import trio
 
 from ...client.client import Client
 from ...runtime.approval import ApprovalAnswer, ApprovalRequest
+from ...runtime.channel import UserQuestion
 from ...runtime.errors import CallboardError, ConflictError, NotFoundError
 from ...runtime.events import DurableEvent, TurnEnded
 from ..ask.daemon_questions import find_question, wait_answer
@@ -235,14 +236,35 @@ async def waiting_questions(
         for row in reversed(rows)
         if row.session_id == session_id and not row.is_deferred and not row.same_as
     ]
-    for each in await client.questions(session_id=session_id):
-        child_id = each.session_id if each.session_id != session_id else ""
-        found.append(
-            PendingQuestion(
-                question_id=each.question_id,
-                call_id=each.call_id,
-                tool="ask_user",
-                child_id=child_id,
-            )
-        )
+    found += [_of_model(each, session_id) for each in await client.questions(session_id=session_id)]
     return found, {row.approval_id for row in rows} | {each.question_id for each in found}
+
+
+async def listed_questions(
+    client: Client, session_id: str
+) -> dict[str, tuple[PendingQuestion, str]]:
+    """Return all questions that wait, of every session, by id: each with what it is about.
+
+    `session_id` is the session that is shown: of any other one the record says when it is answered.
+    """
+    found = {
+        row.approval_id: (
+            PendingQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool),
+            row.reason,
+        )
+        for row in reversed(await client.approvals())
+    }
+    asked = {
+        each.question_id: (_of_model(each, session_id), each.question)
+        for each in await client.questions()
+    }
+    return found | asked
+
+
+def _of_model(asked: UserQuestion, session_id: str) -> PendingQuestion:
+    return PendingQuestion(
+        question_id=asked.question_id,
+        call_id=asked.call_id,
+        tool="ask_user",
+        child_id=asked.session_id if asked.session_id != session_id else "",
+    )

@@ -17,13 +17,13 @@ from ...runtime.definitions import Preset
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.store.rows import SessionRow
-from ..ask.pending_questions import PendingQuestion
 from ..record_names import MAX_LOOKED_AT, MAX_MATCHES, begins, nothing_here, only, waiting_words
 from ..show.ended_calls import output_lines
 from ..show.undone_files import undone_lines
 from ..show.usage import usage_line
 from ..terminal.escaping import safe_line, safe_text, short_path, shortened
 from ..terminal.style import counted, minute
+from .questions import listed_questions
 from .shell_line import run_shell_line
 from .status_line import context_text
 from .talk import Talk
@@ -297,19 +297,23 @@ async def _agent(chat: Talk, argument: str) -> None:
 
 async def _approvals(chat: Talk, argument: str) -> None:
     """List the questions that wait in all sessions; with an id, ask that one."""
-    rows = await chat.client.approvals()
+    session_id = chat.view.session_id if chat.view is not None else ""
+    waiting = await listed_questions(chat.client, session_id)
     if not argument:
         lines = [
-            f"  {row.approval_id}  {safe_line(row.tool)}  {shortened(safe_line(row.reason), 60)}"
-            for row in reversed(rows)
+            f"  {question_id}  {safe_line(asked.tool)}  {shortened(safe_line(about), 60)}"
+            for question_id, (asked, about) in waiting.items()
         ]
         chat.say("\n".join(lines) or "  nothing waits for an answer")
         return
-    found = {row.approval_id: row for row in rows if begins(row.approval_id, "approval", argument)}
+    found = {
+        question_id: asked
+        for question_id, (asked, _) in waiting.items()
+        if begins(question_id, question_id.partition("_")[0], argument)
+    }
     if not found:
         raise NotFoundError(f"no question {argument!r} waits; /approvals lists them")
-    row = only(found, argument, "questions")
-    await chat.put(PendingQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool))
+    await chat.put(only(found, argument, "questions"))
 
 
 async def _agents(chat: Talk, argument: str) -> None:

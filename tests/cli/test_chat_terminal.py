@@ -280,7 +280,9 @@ async def test_without_a_command_and_a_terminal_there_is_help(command: Command) 
 
 
 async def test_two_chats_share_a_session_of_the_daemon(command: Command) -> None:
-    async with scripted(command, reply("I will.", calls=[OVERWRITE]), reply("Done.")):
+    question = ("ask_user", {"question": "Which one?", "options": ["red", "blue"]})
+    steps = [reply("I will.", calls=[OVERWRITE]), reply("Done.")]
+    async with scripted(command, *steps, reply(calls=[question]), reply("Blue it is.")) as server:
         async with serving(command), chatting(command) as first:
             await say(first, "Change it")
             await first.expect("your answer:")
@@ -296,6 +298,22 @@ async def test_two_chats_share_a_session_of_the_daemon(command: Command) -> None
                 await second.expect("  Done.\n")
             await first.expect("(no longer asked")
             await first.expect("  Done.\n")
+            await first.expect("answered")
+            await say(first, "Paint it")
+            await first.expect("a number, or your own answer:")
+            async with command.at_terminal("chat") as elsewhere:
+                await elsewhere.expect("/help")
+                await say(elsewhere, "/approvals")
+                await elsewhere.expect("ask_user  Which one?")
+                assert "nothing waits for an answer" not in elsewhere.seen
+                await say(elsewhere, "/approvals question")
+                await elsewhere.expect("a number, or your own answer:")
+                await elsewhere.type("2\n")
+                await first.expect("  Blue it is.\n")
+                await say(elsewhere, "/approvals")
+                await elsewhere.expect("nothing waits for an answer")
+                await leave(elsewhere)
+            assert "blue" in str(server.requests[-1].body["messages"][-1])
             await first.expect("answered")
             await leave(first)
     assert (command.workspace / "a.txt").read_text() == "new\n"

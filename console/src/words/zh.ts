@@ -16,7 +16,7 @@ export const zh: Words = {
   close: "关闭",
   approvals: "审批",
   noApprovals: "没有等待您处理的事项",
-  noApprovalsText: "调用需要您同意时，会在这里和它的会话中询问。",
+  noApprovalsText: "需要您同意的调用和向您提出的问题，会列在这里和各自的会话中。",
   waitingFor: (count) => `${count} 个请求等待处理`,
   screensNav: "设置与更多",
   groups: { work: "能力", watch: "动态", set: "设置" },
