@@ -123,7 +123,7 @@ export function Frame() {
   );
 }
 
-function Connection() {
+export function Connection() {
   const its = words.value.link;
   const state = app.link.state.value;
   const awayMs = app.link.awayMs.value;

@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 // What must not happen by accident: a call that is allowed by a press meant for something else, a secret that is kept,
-// an input that goes out for somebody else, and a daemon that is asked though nobody looks.
+// an input that goes out for somebody else, a state that is no longer true, and a daemon that is asked though nobody looks.
 import { render } from "preact";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
@@ -30,6 +30,7 @@ const inputs = await import("../../src/store/inputs");
 const visit = await import("../../src/store/visit");
 const { Change } = await import("../../src/screens/change");
 const { Approvals } = await import("../../src/screens/approvals");
+const { Connection } = await import("../../src/screens/frame");
 const { useWatch } = await import("../../src/parts/watch");
 const login = await import("../../src/store/login");
 const { KeyForm } = await import("../../src/screens/providers/parts");
@@ -58,6 +59,7 @@ afterEach(() => {
   render(null, root());
   app.link.stop();
   app.approvals.value = [];
+  app.questions.value = [];
   inputs.waiting.value = [];
   vi.useRealTimers();
   vi.restoreAllMocks();
@@ -96,6 +98,27 @@ describe("a question about a call", () => {
     FakeSocket.last.answer(sentAs("question/list").at(-1)!, { questions: [] });
     await settle();
     expect(root().textContent).toContain("Nothing waits for you");
+  });
+
+  it("that is answered does not come back with an answer that was asked for earlier", async () => {
+    await opened("question/answer");
+    void app.readApprovals();
+    void app.readApprovals();
+    const question = (id: string) => ({ question_id: id, session_id: "far", turn_id: "t", call_id: "c", question: id, expires_at_ms: 1 });
+    const [[oldCalls, newCalls], [oldOnes, newOnes]] = [sentAs("approval/list").slice(-2), sentAs("question/list").slice(-2)] as [[Sent, Sent], [Sent, Sent]];
+    FakeSocket.last.answer(newCalls, { approvals: [row("new", "workspace")] });
+    FakeSocket.last.answer(newOnes, { questions: [question("new")] });
+    await settle();
+    FakeSocket.last.answer(oldCalls, { approvals: [row("old", "workspace"), row("new", "workspace")] });
+    FakeSocket.last.answer(oldOnes, { questions: [question("old"), question("new")] });
+    await settle();
+    expect([app.approvals.value.map((each) => each.approval_id), app.questions.value.map((each) => each.question_id)]).toEqual([["new"], ["new"]]);
+    // The next one in its turn is taken.
+    void app.readApprovals();
+    FakeSocket.last.answer(sentAs("approval/list").at(-1)!, { approvals: [] });
+    FakeSocket.last.answer(sentAs("question/list").at(-1)!, { questions: [] });
+    await settle();
+    expect(app.waiting.value).toEqual([]);
   });
 
   it("that comes to stand under the pointer takes no click that was meant for the one before", async () => {
@@ -164,6 +187,55 @@ describe("a question about a call", () => {
     allow("one").click();
     await settle();
     expect(sentAs("approval/resolve")).toHaveLength(1);
+  });
+});
+
+describe("the line of the connection", () => {
+  const said = () => root().querySelector(".connection .text")!.textContent;
+  const now = () => root().querySelector<HTMLButtonElement>(".connection button");
+  async function shown(): Promise<void> {
+    await opened();
+    render(<Connection />, root());
+    await settle();
+    expect([said(), now()]).toEqual(["connected", null]);
+  }
+
+  it("says that it broke and when it tries again, and tries at once for whoever asks", async () => {
+    await shown();
+    const broken = FakeSocket.last;
+    broken.onclose?.({ code: 1006, reason: "" });
+    await settle();
+    expect(said()).toBe("no connection: the connection broke; tries again in 1 s");
+    expect(FakeSocket.last).toBe(broken);
+    expect(now()?.textContent).toBe("Try now");
+    now()!.click();
+    expect(FakeSocket.last).not.toBe(broken);
+    await settle();
+    expect([said(), now()]).toEqual(["connecting …", null]);
+  });
+
+  it("says why it was refused, and tries no more by itself", async () => {
+    app.link.start();
+    const refused = FakeSocket.last;
+    render(<Connection />, root());
+    refused.onopen?.();
+    await settle();
+    const error = { code: -32000, message: "the daemon speaks protocol 9", data: { type: "conflict" } };
+    refused.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id: refused.sent[0]!.id, error }) });
+    await settle();
+    expect(said()).toBe("refused: the daemon speaks protocol 9");
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(FakeSocket.last).toBe(refused);
+    now()!.click();
+    expect(FakeSocket.last).not.toBe(refused);
+    await settle();
+  });
+
+  it("says that the daemon stops, and how long its turns have", async () => {
+    await shown();
+    FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", method: "runtime/stopping", params: { seconds: 19.6 } }) });
+    await settle();
+    expect([said(), now()]).toEqual(["the daemon stops, and has 20 s for turns that run", null]);
   });
 });
 

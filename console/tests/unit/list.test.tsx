@@ -65,6 +65,53 @@ describe("a windowed list", () => {
   });
 });
 
+describe("what somebody reads", () => {
+  const items = Array.from({ length: 500 }, (_, at) => ({ id: `i${at}`, stamp: 0, position: at + 1 }));
+
+  class Observer {
+    static all: Observer[] = [];
+    seen = new Set<Element>();
+    constructor(readonly tell: (entries: unknown[]) => void) {
+      Observer.all.push(this);
+    }
+    observe(element: Element): void {
+      this.seen.add(element);
+    }
+    unobserve(element: Element): void {
+      this.seen.delete(element);
+    }
+    disconnect(): void {
+      this.seen.clear();
+    }
+  }
+
+  it("stays where it is when what is above it grows or shrinks, and what is below it moves nothing", async () => {
+    Observer.all = [];
+    vi.stubGlobal("ResizeObserver", Observer);
+    vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ height: 50 } as DOMRect);
+    vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockReturnValue(400);
+    vi.spyOn(Element.prototype, "scrollHeight", "get").mockReturnValue(500 * 50);
+    const subject = {};
+    await act(() => render(<WindowedList items={items} estimate={() => 50} label="all" subject={subject} draw={(item) => item.id} markOf={() => ""} size={500} toEnd="end" />, root()));
+    const view = document.querySelector(".scroll")!;
+    await act(() => void ((view.scrollTop = 10_000), view.dispatchEvent(new Event("scroll"))));
+    for (let frame = 0; frame < 20; frame++) await act(() => void vi.advanceTimersByTime(16));
+    const resize = (id: string, height: number) => {
+      const target = document.querySelector(`[data-id="${id}"]`)!;
+      const [its] = Observer.all.filter((each) => each.seen.has(target));
+      return act(() => its!.tell([{ target, borderBoxSize: [{ blockSize: height }] }]));
+    };
+    expect(view.scrollTop).toBe(10_000); // The 200th is the first in sight.
+    await resize("i198", 150);
+    expect(view.scrollTop).toBe(10_100);
+    await resize("i199", 20);
+    expect(view.scrollTop).toBe(10_070);
+    await resize("i210", 500);
+    expect(view.scrollTop).toBe(10_070);
+    vi.unstubAllGlobals();
+  });
+});
+
 describe("a menu", () => {
   it("measures its button only when it opens", async () => {
     const measured = vi.spyOn(HTMLElement.prototype, "getBoundingClientRect");
