@@ -17,10 +17,8 @@ export const en = {
   close: "Close",
   approvals: "Approvals",
   noApprovals: "Nothing waits for you",
-  noApprovalsText: "When a call needs your consent, it is asked here and in its session.",
-  waitingFor: (count: number) => `${counted(count, "question")} ${count === 1 ? "waits" : "wait"}`,
   noApprovalsText: "Calls that need your consent, and questions for you, are listed here and in their sessions.",
-  waitingFor: (count: number) => (count === 1 ? "1 question waits" : `${count} questions wait`),
+  waitingFor: (count: number) => `${counted(count, "question")} ${count === 1 ? "waits" : "wait"}`,
   screensNav: "Settings and more",
   groups: { work: "What it can do", watch: "What happens", set: "Settings" },
   screens: {
