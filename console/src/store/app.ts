@@ -210,7 +210,12 @@ async function refreshSessions(): Promise<void> {
   await readPage(null, true);
 }
 
+/** How often the list was asked for, and which of these answers it shows. */
+let readings = 0;
+let shown = 0;
+
 async function readPage(before: number | null, isRefresh = false): Promise<void> {
+  const own = ++readings;
   try {
     const asked = query.peek();
     const wasTrash = isTrash.peek();
@@ -223,6 +228,8 @@ async function readPage(before: number | null, isRefresh = false): Promise<void>
       ...(before === null ? {} : { before }),
     });
     if (asked !== query.peek() || wasTrash !== isTrash.peek() || sifted !== sift.peek()) return;
+    if (before === null && own < shown) return; // the daemon may answer a later one first
+    shown = Math.max(shown, own);
     const old = new Map(sessions.peek().map((row) => [row.session_id, row]));
     // Who did not change stays the same object, and is not drawn again.
     const rows = page.sessions.map((row) => {

@@ -190,6 +190,26 @@ describe("a question about a call", () => {
   });
 });
 
+describe("a list of sessions", () => {
+  it("has no session that a later answer had no more", async () => {
+    await opened("session/list");
+    const rows = (...ids: string[]) => ids.map((session_id) => ({ session_id, updated_at_ms: 1 }));
+    void app.readSessions();
+    void app.readSessions();
+    const [older, newer] = sentAs("session/list").slice(-2) as [Sent, Sent];
+    FakeSocket.last.answer(newer, { sessions: rows("kept") });
+    await settle();
+    FakeSocket.last.answer(older, { sessions: rows("kept", "gone") });
+    await settle();
+    expect(app.sessions.value.map((each) => each.session_id)).toEqual(["kept"]);
+    // The next one in its turn is taken.
+    void app.readSessions();
+    FakeSocket.last.answer(sentAs("session/list").at(-1)!, { sessions: rows("kept", "new") });
+    await settle();
+    expect(app.sessions.value).toHaveLength(2);
+  });
+});
+
 describe("the line of the connection", () => {
   const said = () => root().querySelector(".connection .text")!.textContent;
   const now = () => root().querySelector<HTMLButtonElement>(".connection button");
@@ -223,7 +243,7 @@ describe("the line of the connection", () => {
     const error = { code: -32000, message: "the daemon speaks protocol 9", data: { type: "conflict" } };
     refused.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id: refused.sent[0]!.id, error }) });
     await settle();
-    expect(said()).toBe("refused: the daemon speaks protocol 9");
+    expect(said()).toBe("refused: Conflict: the daemon speaks protocol 9");
     await vi.advanceTimersByTimeAsync(60_000);
     expect(FakeSocket.last).toBe(refused);
     now()!.click();
