@@ -77,8 +77,7 @@ const Row = memo(({ row, close }: { row: SessionRow; close(): void }) => {
       <li>
         <label class="check">
           <input type="checkbox" aria-label={its.drawer.choose(title)} checked={isChosen} onChange={() => choose(row.session_id)} />
-          <span class="title">{title}</span>
-          <Meta row={row} />
+          <About row={row} />
         </label>
       </li>
     );
@@ -91,8 +90,7 @@ const Row = memo(({ row, close }: { row: SessionRow; close(): void }) => {
         title={title}
         onClick={close}
       >
-        <span class="title">{title}</span>
-        <Meta row={row} />
+        <About row={row} />
       </a>
       <Menu label={its.drawer.menu(title)} choices={choices(row)} />
     </li>
@@ -134,6 +132,19 @@ function swiped(remove: () => void) {
     onTouchEnd: ({ currentTarget }: TouchEvent) => end(currentTarget as HTMLElement),
     onTouchCancel: ({ currentTarget }: TouchEvent) => ((by = 0), end(currentTarget as HTMLElement)),
   };
+}
+
+/** Its title, how it is, and below what was said last, unless that is what the title has already. */
+function About({ row }: { row: SessionRow }) {
+  const { title, last_message_preview: last } = row;
+  const isSaid = title !== "" && last.startsWith(title.replace(/…$/, ""));
+  return (
+    <>
+      <span class="title">{shown(title) || words.value.untitled}</span>
+      <Meta row={row} />
+      {last !== "" && !isSaid && <span class="last">{shown(last)}</span>}
+    </>
+  );
 }
 
 function Meta({ row }: { row: SessionRow }) {

@@ -11,9 +11,9 @@ const forgive = (bad) => bad.splice(0, bad.length, ...bad.filter((text) => !isEx
 test("a daemon that is killed while it writes and comes back has all that was said, and what waits goes out once", async () => {
   const { page, bad, close } = await opened();
   await say(page, "before it is killed");
-  await page.getByText("You said: before it is killed").waitFor();
+  await page.locator("main").getByText("You said: before it is killed").waitFor();
   await say(page, "count on");
-  await page.getByText(/1 2 3 4 5 6 7 8/).waitFor();
+  await page.locator("main").getByText(/1 2 3 4 5 6 7 8/).waitFor();
   await kill();
   await page.getByText(/no connection: .*; tries again in/).waitFor();
   await picture(page, "killed");
@@ -27,16 +27,16 @@ test("a daemon that is killed while it writes and comes back has all that was sa
   await page.locator(".outgoing").getByText("while nobody listens").waitFor();
   await beginAgain();
   await page.getByText("connected", { exact: true }).waitFor();
-  await page.getByText("You said: while nobody listens").waitFor();
+  await page.locator("main").getByText("You said: while nobody listens").waitFor();
   assert.equal(await page.locator(".outgoing").count(), 0);
   for (const text of ["before it is killed", "count on", "while nobody listens"]) assert.equal(await user(page, text).count(), 1, text);
-  assert.equal(await page.getByText("You said: before it is killed").count(), 1);
+  assert.equal(await page.locator("main").getByText("You said: before it is killed").count(), 1);
   // The record alone says the same.
   const shown = await page.locator("article.slot").allInnerTexts();
   await page.evaluate(() => sessionStorage.clear());
   await page.goto("about:blank");
   await page.goBack();
-  await page.getByText("You said: while nobody listens").waitFor();
+  await page.locator("main").getByText("You said: while nobody listens").waitFor();
   assert.deepEqual(await page.locator("article.slot").allInnerTexts(), shown);
   forgive(bad);
   await close();
@@ -45,12 +45,12 @@ test("a daemon that is killed while it writes and comes back has all that was sa
 test("a reload in the middle of an answer goes on in the middle, and another tab has the same", async () => {
   const { page, close } = await opened();
   await say(page, "count for two");
-  await page.getByText(/1 2 3 4 5/).waitFor();
+  await page.locator("main").getByText(/1 2 3 4 5/).waitFor();
   const other = await page.context().newPage();
   await other.goto(page.url());
-  await other.getByText(/1 2 3 4 5/).waitFor();
+  await other.locator("main").getByText(/1 2 3 4 5/).waitFor();
   await page.reload();
-  await page.getByText(/1 2 3 4 5/).waitFor();
+  await page.locator("main").getByText(/1 2 3 4 5/).waitFor();
   for (const each of [page, other]) {
     await each.getByText(/397 398 399/).waitFor();
     assert.equal(await each.getByText(/1 2 3 4 5/).count(), 1);
@@ -62,22 +62,22 @@ test("a reload in the middle of an answer goes on in the middle, and another tab
 test("another session and back shows what came meanwhile", async () => {
   const { page, close } = await opened();
   await say(page, "count and leave");
-  await page.getByText(/1 2 3/).waitFor();
+  await page.locator("main").getByText(/1 2 3/).waitFor();
   const left = page.url();
   await page.getByRole("link", { name: "New session" }).click();
   await page.getByText("What can I do for you?").waitFor();
   await say(page, "another one");
-  await page.getByText("You said: another one").waitFor();
+  await page.locator("main").getByText("You said: another one").waitFor();
   await page.goto(left);
-  await page.getByText(/397 398 399/).waitFor();
-  assert.equal(await page.getByText(/1 2 3 4 5/).count(), 1);
+  await page.locator("main").getByText(/397 398 399/).waitFor();
+  assert.equal(await page.locator("main").getByText(/1 2 3 4 5/).count(), 1);
   await close();
 });
 
 test("a login that ends shows the way in again, and keeps nothing of what was said", async () => {
   const { page, bad, close } = await opened();
   await say(page, "said before the end");
-  await page.getByText("You said: said before the end").waitFor();
+  await page.locator("main").getByText("You said: said before the end").waitFor();
   await page.evaluate(() => localStorage.setItem("callboard.key", "wrong"));
   await page.reload();
   await page.getByLabel("Token").waitFor();
@@ -88,7 +88,7 @@ test("a login that ends shows the way in again, and keeps nothing of what was sa
   await page.getByLabel("Token").fill(token);
   await page.getByRole("button", { name: "Log in" }).click();
   await composer(page).waitFor();
-  await page.getByText("You said: said before the end").waitFor();
+  await page.locator("main").getByText("You said: said before the end").waitFor();
   forgive(bad);
   await close();
 });
@@ -111,7 +111,7 @@ test("what breaks the policy of the page, leaves it or fails in it fails a test"
 test("an input that waits for its turn is taken back in another tab", async () => {
   const { page, close } = await opened();
   await say(page, "slow one");
-  await page.getByText("I begin, and never end.").waitFor();
+  await page.locator("main").getByText("I begin, and never end.").waitFor();
   await say(page, "second thought");
   await page.getByText("waits for its turn").waitFor();
   const other = await page.context().newPage();
@@ -122,30 +122,30 @@ test("an input that waits for its turn is taken back in another tab", async () =
   await page.getByRole("button", { name: "Stop" }).waitFor({ state: "detached" });
   // The control: what is not taken back is answered.
   await say(page, "third thought");
-  await other.getByText("You said: third thought").waitFor();
-  assert.equal(await page.getByText("You said: second thought").count(), 0);
+  await other.locator("main").getByText("You said: third thought").waitFor();
+  assert.equal(await page.locator("main").getByText("You said: second thought").count(), 0);
   await close();
 });
 
 test("a record that comes from a backup is another one, which is said and read from its beginning", async () => {
   const { page, bad, close } = await opened();
   await say(page, "kept in the backup");
-  await page.getByText("You said: kept in the backup").waitFor();
+  await page.locator("main").getByText("You said: kept in the backup").waitFor();
   await kill();
   onItsData("write_backup, data, data.parent / 'saved.db'");
   await beginAgain();
   await page.getByText("connected", { exact: true }).waitFor();
   await say(page, "after the backup");
-  await page.getByText("You said: after the backup").waitFor();
+  await page.locator("main").getByText("You said: after the backup").waitFor();
   await kill();
   onItsData("restore_backup, data, data.parent / 'saved.db'");
   await beginAgain();
   await page.getByText("The daemon's record is another one now").waitFor();
-  await page.getByText("You said: after the backup").waitFor({ state: "detached" }); // what the page had is shown until it has read the other
-  await page.getByText("You said: kept in the backup").waitFor();
+  await page.locator("main").getByText("You said: after the backup").waitFor({ state: "detached" }); // what the page had is shown until it has read the other
+  await page.locator("main").getByText("You said: kept in the backup").waitFor();
   assert.equal(await page.getByText("after the backup").count(), 0);
   await say(page, "and it goes on");
-  await page.getByText("You said: and it goes on").waitFor();
+  await page.locator("main").getByText("You said: and it goes on").waitFor();
   forgive(bad);
   await close();
 });
@@ -157,7 +157,7 @@ test("a token that is replaced ends the logins that were made with it, and no ot
   await page.getByRole("button", { name: "Log in" }).click();
   await composer(page).waitFor();
   await say(page, "before it is replaced");
-  await page.getByText("You said: before it is replaced").waitFor();
+  await page.locator("main").getByText("You said: before it is replaced").waitFor();
   await mine.page.goto(`${new URL(mine.page.url()).origin}/#/settings`);
   await mine.page.getByRole("button", { name: /test/ }).first().click();
   await mine.page.getByRole("menuitem", { name: "Replace by a new one" }).click();
@@ -172,7 +172,7 @@ test("a token that is replaced ends the logins that were made with it, and no ot
   await page.locator(".problem, [role=alert]").first().waitFor();
   await page.getByLabel("Token").fill(other);
   await page.getByRole("button", { name: "Log in" }).click();
-  await page.getByText("You said: before it is replaced").waitFor();
+  await page.locator("main").getByText("You said: before it is replaced").waitFor();
   forgive(bad);
   await close();
   forgive(mine.bad);

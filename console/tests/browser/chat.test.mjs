@@ -251,7 +251,7 @@ test("files go along, agent and model are chosen, and what is sent while a turn 
   await page.getByRole("button", { name: /Thinking: high/ }).waitFor();
   await say(page, "files come along");
   await answer(page, "You said: files come along").waitFor();
-  await page.getByText("It came with: red.png image/png, notes.py text/plain, dropped.txt text/plain").waitFor();
+  await page.locator("main").getByText("It came with: red.png image/png, notes.py text/plain, dropped.txt text/plain").waitFor();
   const came = async (from) => {
     const message = user(from, "files come along");
     const picture_ = message.getByRole("button", { name: "Show red.png large" });
@@ -297,7 +297,7 @@ test("files go along, agent and model are chosen, and what is sent while a turn 
   assert.equal(await options.getByLabel("US dollars").inputValue(), "");
   await other.close();
   await say(page, "slow now");
-  await page.getByText("I begin, and never end.").waitFor();
+  await page.locator("main").getByText("I begin, and never end.").waitFor();
   await say(page, "waits behind");
   await user(page, "waits behind").getByText("waits for its turn").waitFor();
   await page.getByRole("heading", { name: "files come along", level: 1 }).waitFor();
@@ -313,7 +313,7 @@ test("files go along, agent and model are chosen, and what is sent while a turn 
   assert.equal(await composer(page).inputValue(), "instead of it");
   await composer(page).fill("slow again");
   await composer(page).press("Enter");
-  await page.getByText("I begin, and never end.").nth(1).waitFor();
+  await page.locator("main").getByText("I begin, and never end.").nth(1).waitFor();
   await composer(page).press("Escape");
   await composer(page).press("Escape");
   await page.getByText("broken off").nth(1).waitFor();
@@ -338,7 +338,7 @@ test("a form is filled in, and a call is changed and judged again before it is a
   await form.getByLabel(/^–|Inside|place/).first().selectOption({ label: "Outside" });
   await form.getByLabel("milk").check();
   await form.getByRole("button", { name: "Answer" }).click();
-  await page.getByText(/It says: .*Ada/).waitFor();
+  await page.locator("main").getByText(/It says: .*Ada/).waitFor();
   await page.locator(".call summary").click();
   const said = (await page.locator(".call .long").last().innerText()).replaceAll("\\", "");
   assert.ok(said.includes('{"name":"Ada","people":3,"place":"out","food":["milk"],"quiet":false}'), said);
@@ -355,7 +355,7 @@ test("a form is filled in, and a call is changed and judged again before it is a
   assert.equal(await ask.getByRole("button", { name: "Allow the change" }).isDisabled(), true);
   await ask.locator(".judged").getByText("+++ bread.md").waitFor();
   await ask.getByRole("button", { name: "Allow the change" }).click();
-  await page.getByText(/Done\. It says: .*bread\.md/).waitFor();
+  await page.locator("main").getByText(/Done\. It says: .*bread\.md/).waitFor();
   await close();
 });
 
@@ -366,7 +366,7 @@ test("what a call would change stands side by side where there is room, and each
   await page.locator("section.ask details summary").click();
   await page.locator("section.ask").getByText("30 lines, 620 characters").waitFor();
   await allow.click();
-  await page.getByText("Done. It says").waitFor();
+  await page.locator("main").getByText("Done. It says").waitFor();
   await say(page, "rewrite it");
   const diff = page.locator("table.diff");
   await diff.first().waitFor();
@@ -398,7 +398,7 @@ test("an answer that is remembered asks no more, until it is taken back; and one
   await ask.getByRole("button", { name: "Allow and remember" }).waitFor();
   await ask.getByLabel("Remember for").selectOption("session");
   await ask.getByRole("button", { name: "Allow and remember" }).click();
-  await page.getByText("Done. It says").waitFor();
+  await page.locator("main").getByText("Done. It says").waitFor();
   await page.locator(".call summary").click();
   await page.locator(".call").getByText("reaches beyond the workspace").waitFor(); // its tier
   await page.goto(`${new URL(page.url()).origin}/#/approvals`);
@@ -432,7 +432,7 @@ test("an answer that is remembered asks no more, until it is taken back; and one
   await page.locator(".call summary").click();
   await page.getByRole("button", { name: "Stop this call" }).click();
   await page.locator(".call.is-cancelled").waitFor();
-  await page.getByText("Done. It says").waitFor();
+  await page.locator("main").getByText("Done. It says").waitFor();
   await close();
 });
 
@@ -480,7 +480,7 @@ test("a new session is given its budget before its first message, and each turn 
   await page.keyboard.press("Escape");
   // What joins a turn has no budget of its own, which the daemon would refuse.
   await say(page, "slow now");
-  await page.getByText("I begin, and never end.").waitFor();
+  await page.locator("main").getByText("I begin, and never end.").waitFor();
   await composer(page).fill("join it");
   await page.getByLabel("While a turn runs").selectOption("steer");
   await composer(page).press("Enter");

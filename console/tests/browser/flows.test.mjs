@@ -40,7 +40,7 @@ test("a token logs in by the keyboard alone, and a question is answered without 
     await page.keyboard.press("Shift+Tab");
   }
   await page.keyboard.press("Enter");
-  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("main").getByText(/Done\. It says/).waitFor();
   await page.getByText("done ·").waitFor();
   await close();
 });
@@ -48,7 +48,7 @@ test("a token logs in by the keyboard alone, and a question is answered without 
 test("an answer streams as Markdown, is stopped, and goes on behind a reload", async () => {
   const { page, close } = await opened();
   await say(page, "markdown please");
-  await page.getByText("It is simpler than it looks").waitFor();
+  await page.locator("main").getByText("It is simpler than it looks").waitFor();
   await page.locator(".code .of-keyword").first().waitFor();
   assert.equal(await page.locator("table").count(), 1);
   assert.deepEqual(await page.locator("tbody tr").first().locator("td").evaluateAll((all) => all.map((each) => getComputedStyle(each).textAlign)), ["left", "right", "left"]);
@@ -62,16 +62,16 @@ test("an answer streams as Markdown, is stopped, and goes on behind a reload", a
   assert.equal(page.context().pages().length, 1);
   await picture(page, "chat");
   await say(page, "slow now");
-  await page.getByText("I begin, and never end.").waitFor();
+  await page.locator("main").getByText("I begin, and never end.").waitFor();
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByText("broken off").waitFor();
   await say(page, "count up");
-  await page.getByText(/1 2 3 4 5/).waitFor();
+  await page.locator("main").getByText(/1 2 3 4 5/).waitFor();
   await composer(page).fill("not sent yet");
   await page.reload();
   await page.waitForFunction(() => document.querySelector("form.composer textarea")?.value === "not sent yet");
-  await page.getByText(/398 399/).waitFor();
-  assert.equal(await page.getByText(/1 2 3 4 5/).count(), 1);
+  await page.locator("main").getByText(/398 399/).waitFor();
+  assert.equal(await page.locator("main").getByText(/1 2 3 4 5/).count(), 1);
   await close();
 });
 
@@ -79,7 +79,7 @@ test("calls run together, and a question can be denied with a reason", async () 
   const { page, close } = await opened();
   await say(page, "both at once");
   await page.getByText("3 calls together").waitFor();
-  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("main").getByText(/Done\. It says/).waitFor();
   await say(page, "write it down");
   const ask = page.locator("section.ask");
   await ask.getByText("+Buy milk.").waitFor();
@@ -109,7 +109,7 @@ test("calls run together, and a question can be denied with a reason", async () 
   await page.locator(".call.is-denied").nth(1).waitFor();
   await say(page, "ask me");
   await page.getByRole("button", { name: "Coffee" }).click();
-  await page.getByText(/Done\. It says: .*Coffee/).waitFor();
+  await page.locator("main").getByText(/Done\. It says: .*Coffee/).waitFor();
   await close();
 });
 
@@ -129,16 +129,16 @@ test("two tabs show the same, and a question that one answers is gone in the oth
   // Who looked at it elsewhere is told whose answer it was; who gave it is not.
   await page.locator(".toast").getByText(/\w has answered: allowed\./).waitFor();
   assert.equal(await other.locator(".toast").innerText(), "");
-  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("main").getByText(/Done\. It says/).waitFor();
   await other.getByRole("link", { name: "write for both" }).first().click();
-  await other.getByText(/Done\. It says/).waitFor();
+  await other.locator("main").getByText(/Done\. It says/).waitFor();
   await close();
 });
 
 test("a connection that breaks is said, and what is written meanwhile goes out once", async () => {
   const { page, bad, close } = await opened();
   await say(page, "before the break");
-  await page.getByText("You said: before the break").waitFor();
+  await page.locator("main").getByText("You said: before the break").waitFor();
   peer.stdin.write("away\n");
   await page.getByText(/no connection: .*; tries again in/).waitFor();
   await say(page, "while it is away");
@@ -146,12 +146,12 @@ test("a connection that breaks is said, and what is written meanwhile goes out o
   await page.getByText("not sent yet").waitFor();
   peer.stdin.write("back\n");
   // What is on its way is no more when its answer has been, and not the moment before: that came by another event.
-  await page.getByText("You said: while it is away").first().waitFor();
+  await page.locator("main").getByText("You said: while it is away").first().waitFor();
   await page.getByText("connected", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Another answer" }).waitFor();
   await page.locator(".outgoing").waitFor({ state: "detached" });
   assert.equal(await page.locator(".message.user").count(), 2);
-  for (const each of ["before the break", "while it is away"]) assert.equal(await page.getByText(`You said: ${each}`).count(), 1);
+  for (const each of ["before the break", "while it is away"]) assert.equal(await page.locator("main").getByText(`You said: ${each}`).count(), 1);
   bad.splice(0, bad.length, ...bad.filter((text) => !text.includes("503") && !text.includes("WebSocket connection to")));
   await close();
 });
@@ -165,7 +165,7 @@ test("hostile text is text", async () => {
   assert.ok((await page.locator("section.ask").innerText()).includes("<script>window.pwned = 1</script>"));
   assert.ok((await page.locator("section.ask").innerText()).includes("‹U+202E›"));
   await page.getByRole("button", { name: "Deny" }).click();
-  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("main").getByText(/Done\. It says/).waitFor();
   await close();
 });
 
@@ -180,10 +180,10 @@ for (const [name, options] of [
     await picture(page, `${name}-empty`);
     await axe(page, `${name} empty`);
     await say(page, "markdown");
-    await page.getByText("It is simpler than it looks").waitFor();
+    await page.locator("main").getByText("It is simpler than it looks").waitFor();
     await page.locator(".code .of-keyword").first().waitFor();
     await say(page, "中文");
-    await page.getByText("128 项").waitFor();
+    await page.locator("main").getByText("128 项").waitFor();
     await picture(page, `${name}-chat`);
     await axe(page, `${name} chat`);
     await say(page, "write");
@@ -192,7 +192,7 @@ for (const [name, options] of [
     await axe(page, `${name} question`);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
     await page.locator("section.ask button.primary").click();
-    await page.getByText(/Done\. It says/).waitFor();
+    await page.locator("main").getByText(/Done\. It says/).waitFor();
     if (name.includes("narrow")) {
       await page.locator("button.menu").click();
       await page.locator("#drawer.is-open").waitFor();
@@ -211,7 +211,7 @@ for (const [name, options] of [
     await picture(page, `${name}-contrast-settings`);
     await axe(page, `${name} contrast settings`);
     await page.goBack();
-    await page.getByText("128 项").waitFor();
+    await page.locator("main").getByText("128 项").waitFor();
     await picture(page, `${name}-contrast`);
     await axe(page, `${name} contrast`);
     if (name.includes("narrow")) {

@@ -12,7 +12,7 @@ test("in prompts, answers, titles and names of files it is text", async () => {
   await say(page, `repeat ${HOSTILE}`);
   await page.locator(".message.assistant").getByText("You said: repeat").waitFor();
   await page.locator(".sent-files").getByText('<img src=x onerror="window.pwned=6">.txt').waitFor();
-  await page.locator(".sessions li").first().getByText("<script>").waitFor();
+  await page.locator(".sessions .title").first().getByText("<script>").waitFor();
   const text = await page.locator(".from-user").first().innerText();
   for (const each of ["<script>window.pwned=1</script>", "‹U+202E›txt.exe", "‹ESC›[31mred", "javascript:window.pwned=4"]) assert.ok(text.includes(each), each);
   assert.equal(await page.locator("article :is(img, script, style, iframe, form:not(.fields), svg:not(.icon)), article [onerror], article a[href^=javascript]").count(), 0);

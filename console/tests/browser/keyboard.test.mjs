@@ -48,7 +48,7 @@ test("who has no mouse logs in, asks, changes a call and allows it", async () =>
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Allow the change");
   await settled(page);
   await page.keyboard.press("Enter");
-  await page.getByText(/Done\. It says: .*monday\.md/).waitFor();
+  await page.locator("main").getByText(/Done\. It says: .*monday\.md/).waitFor();
   await close();
 });
 

@@ -2,7 +2,7 @@
 import { test } from "node:test";
 import { composer, opened, picture, say, settled } from "./people.mjs";
 
-const answered = (page) => page.getByText(/Done\. It says/).last();
+const answered = (page) => page.locator("main").getByText(/Done\. It says/).last();
 
 for (const theme of ["light", "dark"]) {
   test(`pictures, ${theme}`, async () => {
@@ -12,7 +12,7 @@ for (const theme of ["light", "dark"]) {
     await page.getByRole("link", { name: "New session" }).click();
     await page.getByText("What can I do for you?").waitFor();
     await say(page, "markdown overview of this workspace, please");
-    await page.getByText("It is simpler than it looks").waitFor();
+    await page.locator("main").getByText("It is simpler than it looks").waitFor();
     await page.locator(".code .of-keyword").first().waitFor();
     await page.getByRole("button", { name: "Another answer" }).waitFor();
     await page.mouse.move(640, 8);
@@ -32,7 +32,7 @@ test("picture, on a phone and in Chinese", async () => {
   const { page, close } = await opened({ locale: "zh-CN", colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true });
   await composer(page).waitFor();
   await say(page, "中文");
-  await page.getByText("128 项").waitFor();
+  await page.locator("main").getByText("128 项").waitFor();
   await say(page, "both");
   await answered(page).waitFor();
   await page.waitForTimeout(300);

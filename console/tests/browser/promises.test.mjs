@@ -24,7 +24,7 @@ test("Enter takes a word that is being composed, and sends nothing", async () =>
   assert.equal(await press({ keyCode: 229 }), true);
   assert.equal(await composer(page).inputValue(), "你好");
   assert.equal(await press({}), false);
-  await page.getByText("You said: 你好").waitFor();
+  await page.locator("main").getByText("You said: 你好").waitFor();
   assert.equal(await page.locator(".message.user").count(), 1);
   await close();
 });
@@ -34,9 +34,9 @@ test("who leaves the page while an input waits is asked, and others are not", as
   const asked = [];
   page.on("dialog", (dialog) => (asked.push(dialog.type()), dialog.dismiss()));
   await say(page, "hello");
-  await page.getByText("You said: hello").waitFor();
+  await page.locator("main").getByText("You said: hello").waitFor();
   await page.reload(); // the daemon has it: nothing asks
-  await page.getByText("You said: hello").waitFor();
+  await page.locator("main").getByText("You said: hello").waitFor();
   assert.deepEqual(asked, []);
   peer.stdin.write("away\n");
   await page.getByText(/tries again in/).waitFor();
@@ -46,7 +46,7 @@ test("who leaves the page while an input waits is asked, and others are not", as
   await page.getByText("not sent yet").waitFor();
   assert.deepEqual(asked, ["beforeunload"]);
   peer.stdin.write("back\n");
-  await page.getByText("You said: not yet").first().waitFor();
+  await page.locator("main").getByText("You said: not yet").first().waitFor();
   // Of the daemon that is away; and what is between may send it what comes late.
   bad.splice(0, bad.length, ...bad.filter((text) => !text.includes("503") && !text.includes("WebSocket")));
   await close();
@@ -66,7 +66,7 @@ test("a browser that keeps no cookies has a session in this tab alone, and says 
   await composer(page).waitFor();
   await page.getByText("This browser keeps no cookies here").waitFor();
   await say(page, "still here");
-  await page.getByText("You said: still here").waitFor();
+  await page.locator("main").getByText("You said: still here").waitFor();
   assert.equal(await page.evaluate((secret) => JSON.stringify({ ...localStorage, ...sessionStorage }).includes(secret), token), false);
   await page.reload();
   await page.getByText("The login of this browser has ended.").waitFor();
@@ -86,7 +86,7 @@ test("a question that nobody answers counts down and is denied by the daemon; th
   await time.getByText(/0:0[1-4] left; then it is denied/).waitFor();
   await page.locator("section.ask").waitFor({ state: "detached" });
   await page.locator(".call.is-denied").waitFor();
-  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("main").getByText(/Done\. It says/).waitFor();
   assert.ok(sent.includes("approval/get"));
   assert.ok(!sent.includes("approval/resolve"));
   assert.equal(await page.locator(".toast").innerText(), ""); // nobody has answered
@@ -96,7 +96,7 @@ test("a question that nobody answers counts down and is denied by the daemon; th
 test("messages say where they stand, and more contrast is there for who asks for it", async () => {
   const { page, close } = await opened();
   await say(page, "markdown please");
-  await page.getByText("It is simpler than it looks").waitFor();
+  await page.locator("main").getByText("It is simpler than it looks").waitFor();
   const feed = page.getByRole("feed");
   const stand = () => feed.locator("article").evaluateAll((all) => all.map((each) => [each.ariaPosInSet, each.ariaSetSize]));
   assert.deepEqual(await stand(), [["1", "2"], ["2", "2"]]);
@@ -110,7 +110,7 @@ test("messages say where they stand, and more contrast is there for who asks for
   await page.evaluate(() => (location.hash = "#/settings"));
   await page.getByText("Medium contrast").click();
   await page.goBack();
-  await page.getByText("It is simpler than it looks").waitFor();
+  await page.locator("main").getByText("It is simpler than it looks").waitFor();
   assert.equal(await muted(), text);
   await axe(page, "medium contrast");
   await page.emulateMedia({ colorScheme: "dark" });
@@ -140,7 +140,7 @@ test("a daemon of another version asks for a reload and keeps what is written, a
   await axe(page, "no room");
   isFull = false;
   await outgoing.getByRole("button", { name: "Send again" }).click();
-  await page.getByText("You said: too much").waitFor();
+  await page.locator("main").getByText("You said: too much").waitFor();
   await outgoing.waitFor({ state: "detached" });
   await composer(page).fill("half a sentence");
   version = "99.0";

@@ -38,7 +38,7 @@ test("a prompt is chosen by its slash, asked for its arguments with what they ma
   const { page, close } = await opened({}, { prepare: async (context) => context.on("page", (page) => ([inputs, asked] = [sentBy(page, "session/prompt"), sentBy(page, "mcp/complete")])) });
   const field = composer(page);
   await say(page, "My own words");
-  await page.getByText("You said: My own words").waitFor();
+  await page.locator("main").getByText("You said: My own words").waitFor();
 
   await field.pressSequentially("/");
   await options(page).nth(1).waitFor();
@@ -82,10 +82,10 @@ test("a prompt is chosen by its slash, asked for its arguments with what they ma
   await field.press("End");
   await field.pressSequentially(" today");
   await field.press("Enter");
-  await page.getByText("You said: weather:").waitFor();
+  await page.locator("main").getByText("You said: weather:").waitFor();
   await page.getByText("A server made this text").waitFor({ state: "detached" });
   await say(page, "My own words again");
-  await page.getByText("You said: My own words again").waitFor();
+  await page.locator("main").getByText("You said: My own words again").waitFor();
   assert.deepEqual(inputs.map((each) => [each.content, each.is_untrusted ?? false]), [["My own words", false], ["weather:\ncity is Bern today", true], ["My own words again", false]]);
   await close();
 });
@@ -98,15 +98,15 @@ test("a prompt that wants nothing is made at once, and its text counts as it is 
   await options(page).click();
   await page.waitForFunction(() => document.querySelector("form.composer textarea").value === "hello:");
   await field.press("Enter");
-  await page.getByText("You said: hello:").waitFor();
+  await page.locator("main").getByText("You said: hello:").waitFor();
   await field.press("ArrowUp");
   await page.getByText("A server made this text").waitFor();
   await field.press("Enter");
-  await page.getByText("You said: hello:").nth(1).waitFor();
+  await page.locator("main").getByText("You said: hello:").nth(1).waitFor();
   await field.pressSequentially("/nothing like it");
   assert.equal(await options(page).count(), 0);
   await field.press("Enter");
-  await page.getByText("You said: /nothing like it").waitFor();
+  await page.locator("main").getByText("You said: /nothing like it").waitFor();
   assert.deepEqual(inputs.map((each) => each.is_untrusted ?? false), [true, true, false]);
   await close();
 });
@@ -114,7 +114,7 @@ test("a prompt that wants nothing is made at once, and its text counts as it is 
 test("an open chat says once what of a server is withheld, and where it is looked at", async () => {
   const { page, close } = await opened();
   await say(page, "hello");
-  await page.getByText("You said: hello").waitFor();
+  await page.locator("main").getByText("You said: hello").waitFor();
   const line = page.getByText("The server web is not as it was accepted.");
   assert.equal(await line.count(), 0);
 
@@ -134,7 +134,7 @@ test("an open chat says once what of a server is withheld, and where it is looke
   await page.locator(".withheld").getByRole("button", { name: "Close" }).click();
   await line.waitFor({ state: "detached" });
   await page.reload();
-  await page.getByText("You said: hello").waitFor();
+  await page.locator("main").getByText("You said: hello").waitFor();
   await composer(page).fill("/weather");
   await page.getByRole("option", { name: "/web:weather changed" }).click();
   await page.getByText("Withheld until somebody has looked at it: /web:weather").waitFor();

@@ -10,7 +10,7 @@ test("words are found in the session, marked where they stand, also in a call, a
   await say(page, "giraffes first");
   await answer(page, "You said: giraffes first").waitFor();
   await say(page, "both of them");
-  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("main").getByText(/Done\. It says/).waitFor();
   await say(page, "giraffes again");
   await answer(page, "You said: giraffes again").getByRole("button", { name: "Another answer" }).waitFor();
   await composer(page).focus();
@@ -47,7 +47,7 @@ test("a hit of the search and a row of a timeline lead to their message, however
       return own !== undefined && own.bottom > view.top && own.top < view.bottom;
     }, selector);
   await say(page, "both far above");
-  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("main").getByText(/Done\. It says/).waitFor();
   await answer(page, "Done. It says").getByRole("button", { name: "More" }).click();
   await page.getByRole("menuitem", { name: "Timeline of the turn" }).click();
   await page.getByRole("table").waitFor();
@@ -97,7 +97,7 @@ test("keys lead everywhere, and do nothing where somebody writes", async () => {
   const { page, close } = await opened();
   const focused = (selector) => page.waitForFunction((wanted) => document.activeElement?.matches(wanted), selector);
   await say(page, "both by keys");
-  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("main").getByText(/Done\. It says/).waitFor();
   await composer(page).focus();
   await page.keyboard.type("?njo");
   assert.equal(await composer(page).inputValue(), "?njo");
@@ -128,7 +128,7 @@ test("keys lead everywhere, and do nothing where somebody writes", async () => {
   await page.keyboard.press("g");
   await page.keyboard.press("c");
   await page.waitForURL(chat);
-  await page.getByText(/Done\. It says/).waitFor();
+  await page.locator("main").getByText(/Done\. It says/).waitFor();
   await page.locator("#main").focus();
   await page.keyboard.press("/");
   await focused("#drawer input[type=search]");
@@ -158,7 +158,7 @@ test("keys lead everywhere, and do nothing where somebody writes", async () => {
     await page.keyboard.press("Tab");
   }
   await page.keyboard.press("Enter");
-  await page.getByText(/Done\. It says: .*notes\.md/).waitFor();
+  await page.locator("main").getByText(/Done\. It says: .*notes\.md/).waitFor();
   await close();
 });
 

@@ -6,7 +6,7 @@ import { axe, composer, opened, picture, say } from "./people.mjs";
 test("screens are come to and left by their addresses, by the navigation and by the keyboard", async () => {
   const { page, close } = await opened();
   await say(page, "before the settings");
-  await page.getByText("You said: before the settings").waitFor();
+  await page.locator("main").getByText("You said: before the settings").waitFor();
   const chat = page.url();
   await page.getByRole("button", { name: "Settings and more" }).focus();
   await page.keyboard.press("Enter");
@@ -29,7 +29,7 @@ test("screens are come to and left by their addresses, by the navigation and by 
   await page.getByLabel("English").check();
   await page.getByLabel("Comfortable").check();
   await page.goBack();
-  await page.getByText("You said: before the settings").waitFor();
+  await page.locator("main").getByText("You said: before the settings").waitFor();
   assert.equal(page.url(), chat);
   await page.goForward();
   await page.getByText("This browser", { exact: true }).waitFor();
@@ -49,7 +49,7 @@ test("screens are come to and left by their addresses, by the navigation and by 
     assert.equal(await page.locator("main textarea, main article").count(), 0);
   }
   await page.getByRole("link", { name: "before the settings" }).first().click();
-  await page.getByText("You said: before the settings").waitFor();
+  await page.locator("main").getByText("You said: before the settings").waitFor();
   await page.getByRole("button", { name: "Settings and more" }).click();
   await page.locator("#ways").getByRole("link", { name: "Approvals" }).click();
   await page.getByText("Nothing waits for you").waitFor();

@@ -66,7 +66,7 @@ test("who comes for the first time sets up a model in three steps, or goes on wi
   await page.waitForFunction(() => document.querySelector("form.composer textarea")?.value === "List the files here.");
   await page.getByText("No model is set up").waitFor({ state: "detached" });
   await composer(page).press("Enter");
-  await page.getByText("Hello from the house.").waitFor();
+  await page.locator("main").getByText("Hello from the house.").waitFor();
   // What it lists can be chosen where somebody writes.
   await page.getByRole("button", { name: /^Agent, model and mode/ }).click();
   await page.locator(".options").getByLabel(/^Model/).selectOption("house/house-small");

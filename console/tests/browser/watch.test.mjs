@@ -14,7 +14,7 @@ test("a turn is shown as it went, while it runs and afterwards, and what was del
   const { page, close } = await opened({ acceptDownloads: true });
   await say(page, "timeline please");
   await allow(page);
-  await page.getByText("All of it was done side by side.").waitFor();
+  await page.locator("main").getByText("All of it was done side by side.").waitFor();
   await page.locator(".message.assistant").last().getByRole("button", { name: "More" }).click();
   await page.getByRole("menuitem", { name: "Timeline of the turn" }).click();
   await page.getByText("6 calls,").waitFor();
@@ -167,7 +167,7 @@ test("an observer, in Chinese and in the dark, sees what there is and no action"
 test("a turn of hundreds of rows draws those in view alone", async () => {
   const { page, close } = await opened();
   await say(page, "many calls");
-  await page.getByText("So many.").waitFor();
+  await page.locator("main").getByText("So many.").waitFor();
   await go(page, (await page.evaluate(() => location.hash)).replace("#/chat/", "#/turn/"));
   await page.getByText("answered", { exact: true }).waitFor();
   const drawn = () => page.locator(".plot-box [data-row]").count();
