@@ -396,8 +396,8 @@ async def test_a_chat_says_which_agent_answers_now(command: Command) -> None:
         assert (await command("agents", "delete", "reader", "--yes")).code == 0
         await terminal.expect(said)
         await leave(terminal)
-    async with chatting(command, "-c", "--model", "rehearsal") as terminal:
-        await terminal.expect(said)
+    async with command.at_terminal("chat", "-c", "--model", "rehearsal") as terminal:
+        await terminal.expect(said)  # ahead of the input line or behind it
         await leave(terminal)
 
 
