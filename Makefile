@@ -4,9 +4,10 @@ BIN := .venv/bin
 REQUEST := What time is it in Tokyo? Save it to now.txt and read it back.
 # Not in this clone: its files came from elsewhere, and a session that reads one is told so.
 DEMO := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/callboard-demo
-SOURCES = $(shell find runtime actors tools providers config cli gateway src/callboard examples \
-	benchmarks -name '*.py' -type f)
-TESTS = $(shell find tests -name '*.py' -type f)
+# What is asynchronous: no rule of flake8-async is about another file, and reading all takes half as long again.
+ASYNCHRONOUS = grep --recursive --files-with-matches --word-regexp --extended-regexp 'async|trio|anyio|asyncio' --include='*.py'
+SOURCES = $(shell $(ASYNCHRONOUS) runtime actors tools providers config cli gateway src/callboard examples benchmarks)
+TESTS = $(shell $(ASYNCHRONOUS) tests)
 # 127 wants pipes that httpx does not have; 910 and 911 want a checkpoint on every path, 114 knows
 # `started` only by one way of calling. Fakes may be async without awaiting.
 LENIENT := ASYNC127,ASYNC910,ASYNC911,ASYNC114

@@ -52,8 +52,8 @@ test("a reload in the middle of an answer goes on in the middle, and another tab
   await page.reload();
   await page.locator("main").getByText(/1 2 3 4 5/).waitFor();
   for (const each of [page, other]) {
-    await each.getByText(/397 398 399/).waitFor();
-    assert.equal(await each.getByText(/1 2 3 4 5/).count(), 1);
+    await each.locator("main").getByText(/397 398 399/).waitFor();
+    assert.equal(await each.locator("main").getByText(/1 2 3 4 5/).count(), 1);
     assert.equal(await user(each, "count for two").count(), 1);
   }
   await close();
