@@ -39,6 +39,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import Text
 from callboard.runtime.store.interface import Store
+from callboard.runtime.store.ledger import Projections
 from callboard.runtime.store.postgres import connection as connection_module
 from callboard.runtime.store.postgres import ledger as ledger_module
 from callboard.runtime.store.postgres import schema
@@ -46,6 +47,7 @@ from callboard.runtime.store.postgres import store as store_module
 from callboard.runtime.store.postgres.address import address_of, given_password
 from callboard.runtime.store.postgres.connection import PostgresConnection
 from callboard.runtime.store.postgres.dialect import OWN
+from callboard.runtime.store.postgres.ledger import PostgresLedger
 from callboard.runtime.store.postgres.store import open_postgres_reader, open_postgres_store
 from callboard.runtime.store.postgres.trouble import DatabaseLost, trouble
 from callboard.runtime.store.rows import Append, Refusal, TurnPlace
@@ -329,11 +331,12 @@ async def test_a_commit_whose_connection_broke_before_it_is_done_once(url: str) 
         assert await seqs(store) == [1, 2]
 
 
+@pytest.mark.parametrize("breaks_again", [False, True])
 @pytest.mark.parametrize("is_stored", [True, False])
 async def test_an_unknown_outcome_is_found_out(
-    url: str, monkeypatch: pytest.MonkeyPatch, is_stored: bool
+    url: str, monkeypatch: pytest.MonkeyPatch, is_stored: bool, breaks_again: bool
 ) -> None:
-    """The connection breaks when `commit` is on its way: with it, or before it has arrived."""
+    """The connection breaks when `commit` is on its way: with it, or before it has arrived; and the next one, when that is looked at."""
     async with opened(url) as store:
         await put(store, CREATED)
         whole, breaks = PostgresConnection._end, [True]
@@ -347,11 +350,43 @@ async def test_an_unknown_outcome_is_found_out(
             self.close()
             raise DatabaseLost("the connection was lost")
 
+        look, looks = PostgresLedger._is_stored, []
+
+        def is_there(self: PostgresLedger, projections: Projections) -> bool:
+            looks.append(projections)
+            if breaks_again and len(looks) == 1:
+                self._postgres.close()
+            return look(self, projections)
+
         monkeypatch.setattr(PostgresConnection, "_end", end)
+        monkeypatch.setattr(PostgresLedger, "_is_stored", is_there)
         assert await put(store, said("hello")) == [2]
         assert breaks == []
+        assert len(looks) == 1 + breaks_again
         assert await seqs(store) == [1, 2]
         assert await put(store, said("more")) == [3]
+
+
+async def test_a_server_that_lets_somebody_in_and_ends_then_is_waited_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first connection may still commit is ended over the one that stands, not over the first that was made."""
+    async with opened(url) as store:
+        await put(store, CREATED)
+        whole, ended = PostgresConnection._end_backend, []
+
+        def end(self: PostgresConnection, backend: int, deadline: float) -> None:
+            ended.append(backend)
+            if len(ended) == 1:
+                self._pg.close()
+            whole(self, backend, deadline)
+
+        monkeypatch.setattr(PostgresConnection, "_end_backend", end)
+        kill(store)
+        assert await put(store, said("hello")) == [2]
+        assert len(ended) == 2
+        assert ended[0] == ended[1]
+        assert await seqs(store) == [1, 2]
 
 
 async def test_a_read_whose_connection_broke_is_made_again(url: str) -> None:

@@ -429,7 +429,6 @@ class PostgresConnection:
             StorageError: There is none yet.
         """
         self.forget()
-        old = self._backend
         self.close()
         deadline = time.monotonic() + seconds
         while True:
@@ -440,8 +439,9 @@ class PostgresConnection:
                 if is_over() or time.monotonic() > deadline:
                     raise
                 time.sleep(RETRY_SECONDS)
+        # Known until it has ended, also where the new connection breaks meanwhile.
+        self._end_backend(self._backend, deadline)
         self._backend = self._pg.info.backend_pid
-        self._end_backend(old, deadline)
 
     def _end_backend(self, backend: int, deadline: float) -> None:
         """End the process that served the connection which was lost, so that it can commit nothing any more."""

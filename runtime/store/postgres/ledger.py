@@ -18,7 +18,7 @@ from ..tables.connection import SqlConnection
 from ..tables.lists import names
 from ..tables.purge import purge_sessions
 from .address import DatabaseAddress
-from .connection import PostgresConnection
+from .connection import RETRY_SECONDS, PostgresConnection
 from .schema import LOCK, TIMELINE_NOW
 from .trouble import DatabaseLost, NotPrepared, Unexpected, another_writes
 
@@ -166,8 +166,8 @@ class PostgresLedger(Ledger):
             except Unexpected as error:
                 self._look_anew(error)
             except DatabaseLost:
-                self._connect_again()
-                if results is not None and self._is_stored(projections):
+                is_stored = self._connected(partial(self._is_stored, projections))
+                if results is not None and is_stored:
                     self._keep_acknowledged(results)
                     return results
             else:
@@ -220,9 +220,28 @@ class PostgresLedger(Ledger):
         """Wait for a new connection, if the present one is lost; raise `RecordLost` where the record is another one."""
         if self._lost is not None:
             raise self._lost
-        if not self._postgres.is_lost:
-            return
-        self._postgres.open_again(AWAY_SECONDS, self.stops.is_set)
+        if self._postgres.is_lost:
+            self._connected(lambda: None)
+
+    def _connected(self, look: Callable[[], Done]) -> Done:
+        """Return what is seen over a connection that stands; a new one, and the next, are waited for.
+
+        A server that ends may let somebody in before it does.
+        """
+        deadline = time.monotonic() + AWAY_SECONDS
+        while True:
+            try:
+                if self._postgres.is_lost:
+                    self._open_again(deadline - time.monotonic())
+                return look()
+            except DatabaseLost:
+                is_over = self.stops.is_set() or time.monotonic() > deadline
+                if is_over or not self._postgres.is_lost:
+                    raise
+                time.sleep(RETRY_SECONDS)
+
+    def _open_again(self, seconds: float) -> None:
+        self._postgres.open_again(seconds, self.stops.is_set)
         try:
             self.take_lock()
         except ConflictError as error:
