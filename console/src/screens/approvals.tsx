@@ -1,4 +1,4 @@
-// Everything that waits for a person, of all sessions, the oldest first; and the answers that are remembered.
+// Everything that waits for a person, of all sessions, what is over first at the top; and the answers that are remembered.
 import type { ComponentType } from "preact";
 import { useState } from "preact/hooks";
 import { Empty, Mark, Page, RowOf, Rows, Section } from "../parts/page";

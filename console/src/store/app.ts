@@ -50,7 +50,7 @@ export const filterOf = ({ agent, kind, workspace }: Sift) => ({
 export const approvals = signal<ApprovalRow[]>([]);
 /** What models and servers of tools want to know of people, in all sessions. */
 export const questions = signal<Question[]>([]);
-/** All that waits for a person, the oldest first: each waits equally long. */
+/** All that waits for a person; what is over first stands first. */
 export const waiting = computed<WaitingRow[]>(() =>
   [...approvals.value, ...questions.value].sort((one, other) => (one.expires_at_ms ?? 0) - (other.expires_at_ms ?? 0)),
 );
@@ -187,6 +187,23 @@ function noteAnswer(answer: Answer, sessionId: string): void {
   else if (isInSight && approvals.peek().some((each) => each.approval_id === id)) sayTheirs(answer);
 }
 
+/** Answers may come in another order than they were asked for: what is older than what was taken is not due any more. */
+function inOrder(): () => () => boolean {
+  let asked = 0;
+  let taken = 0;
+  return () => {
+    const own = ++asked;
+    return () => {
+      taken = Math.max(taken, own);
+      return own === taken;
+    };
+  };
+}
+
+const askedForList = inOrder();
+const askedForApprovals = inOrder();
+const askedForQuestions = inOrder();
+
 const sessionsChanged = settled(refreshSessions);
 const searchChanged = settled(readSessions);
 const approvalsChanged = settled(readApprovals);
@@ -210,12 +227,8 @@ async function refreshSessions(): Promise<void> {
   await readPage(null, true);
 }
 
-/** How often the list was asked for, and which of these answers it shows. */
-let readings = 0;
-let shown = 0;
-
 async function readPage(before: number | null, isRefresh = false): Promise<void> {
-  const own = ++readings;
+  const isDue = before === null ? askedForList() : () => true;
   try {
     const asked = query.peek();
     const wasTrash = isTrash.peek();
@@ -228,8 +241,7 @@ async function readPage(before: number | null, isRefresh = false): Promise<void>
       ...(before === null ? {} : { before }),
     });
     if (asked !== query.peek() || wasTrash !== isTrash.peek() || sifted !== sift.peek()) return;
-    if (before === null && own < shown) return; // the daemon may answer a later one first
-    shown = Math.max(shown, own);
+    if (!isDue()) return;
     const old = new Map(sessions.peek().map((row) => [row.session_id, row]));
     // Who did not change stays the same object, and is not drawn again.
     const rows = page.sessions.map((row) => {
@@ -281,24 +293,21 @@ export function search(text: string): void {
 /** Ten thousand that wait: a list that never ends is not read for ever. */
 const APPROVAL_PAGES = 100;
 
-let approvalReads = 0;
-
 /** Read all that waits for a person, page by page: the oldest, which the last page has, stands first. */
 export async function readApprovals(): Promise<void> {
-  const read = ++approvalReads;
-  const isLatest = () => read === approvalReads; // a later reading knows better
+  const [isDue, areDue] = [askedForApprovals(), askedForQuestions()];
   const readRows = async () => {
     const rows: ApprovalRow[] = [];
     for (let at = 0, before = {}; at < APPROVAL_PAGES; at++, before = { before: rows.at(-1)!.approval_id }) {
       const page = await link.request("approval/list", { state: "waiting", limit: LIST, ...before });
-      if (!isLatest()) return;
+      if (!isDue()) return;
       rows.push(...page.approvals);
       if (!page.has_more || page.approvals.length === 0) break;
     }
     approvals.value = rows.reverse();
   };
   try {
-    await Promise.all([readRows(), link.request("question/list", {}).then((found) => isLatest() && (questions.value = found.questions))]);
+    await Promise.all([readRows(), link.request("question/list", {}).then((found) => areDue() && (questions.value = found.questions))]);
   } catch (error) {
     if (!isGone(error)) say(error);
   }
