@@ -55,6 +55,7 @@ class EditorChannel:
         session_id: The session that the editor shows.
         folder: Its workspace.
         shown: Returns what the editor shows of a call.
+        is_ending: Returns whether the person has cancelled what the session does.
         has_forms: Whether it can show a model's question.
         has_pages: Whether it opens a page in a browser, when the person agrees.
     """
@@ -66,6 +67,7 @@ class EditorChannel:
         session_id: str,
         folder: Path,
         shown: Callable[[str], ShownCall | None],
+        is_ending: Callable[[], bool],
         *,
         has_forms: bool,
         has_pages: bool = False,
@@ -75,6 +77,7 @@ class EditorChannel:
         self._session_id = session_id
         self._folder = folder
         self._shown = shown
+        self._is_ending = is_ending
         self._has_forms = has_forms
         self._has_pages = has_pages
 
@@ -108,6 +111,10 @@ class EditorChannel:
             reason = f"the editor could not ask: {found.message}"
         elif isinstance(found.outcome, wire.RequestPermissionOutcomeSelected):
             chosen, reason = found.outcome.option_id, ""
+        elif self._is_ending():
+            # An editor that cancels a prompt closes its questions. After a no the model might still be called, so this
+            # waits for the end of the turn, which withdraws the question.
+            await trio.sleep_forever()
         else:
             reason = "the question was closed in the editor"
         is_offered = any(chosen == option.option_id for option in options)

@@ -153,6 +153,7 @@ class EditorSession:
             row.session_id,
             self.folder,
             self._updates.shown,
+            self._is_ending,
             has_forms=asks is not None and asks.form is not None,
             has_pages=asks is not None and asks.url is not None,
         )
@@ -439,6 +440,9 @@ class EditorSession:
         self.update(wire.SessionUpdateConfigOptionUpdate(config_options=self.choices.config()))
         mode = str(self.choices.mode)
         self.update(wire.SessionUpdateCurrentModeUpdate(current_mode_id=mode))
+
+    def _is_ending(self) -> bool:
+        return any(waiting.is_wanted_gone.is_set() for waiting in self._waiting.values())
 
     def _cancel_one(self, waiting: _Waiting) -> None:
         waiting.is_wanted_gone.set()

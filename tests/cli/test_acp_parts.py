@@ -27,7 +27,7 @@ from callboard.cli.acp.updates import Updates
 from callboard.cli.app import complete_parser
 from callboard.cli.terminal.output import Output
 from callboard.client.client import Client
-from callboard.runtime.approval import ApprovalRequest
+from callboard.runtime.approval import ApprovalAnswer, ApprovalRequest
 from callboard.runtime.definitions import CallStatus, Tier
 from callboard.runtime.events import (
     CallFinished,
@@ -299,6 +299,7 @@ async def test_always_holds_for_once_when_the_session_was_tainted_meanwhile(
             "s",
             Path("/w"),
             lambda call_id: None,
+            lambda: False,
             has_forms=False,
         )
         nursery.start_soon(connection.run, far)
@@ -329,7 +330,9 @@ async def test_a_second_question_about_a_call_shows_what_it_is_about(
     async with trio.open_nursery() as nursery:
         connection = EditorConnection(heard, nursery)
         client = cast("Client", Marked())
-        channel = EditorChannel(connection, client, "s", tmp_path, updates.shown, has_forms=False)
+        channel = EditorChannel(
+            connection, client, "s", tmp_path, updates.shown, lambda: False, has_forms=False
+        )
         nursery.start_soon(connection.run, far)
         nursery.start_soon(channel.approve, request)
         await until(lambda: heard.lines)
@@ -383,3 +386,36 @@ def test_a_plain_command_line_is_read_as_the_parser_reads_it(tokens: tuple[str, 
 def test_any_other_command_line_is_the_parsers(line: str) -> None:
     assert plain_arguments(line.split()) is None
     assert plain_arguments(["--agent", ""]) is None
+
+
+@pytest.mark.parametrize("is_ending", [True, False])
+async def test_a_question_that_a_cancel_closes_is_no_answer_and_one_that_is_closed_alone_is_a_no(
+    is_ending: bool,
+) -> None:
+    heard, (near, far) = Heard(), trio.testing.memory_stream_one_way_pair()
+    found = list[ApprovalAnswer]()
+    async with trio.open_nursery() as nursery:
+        connection = EditorConnection(heard, nursery)
+        client = cast("Client", Marked())
+        channel = EditorChannel(
+            connection,
+            client,
+            "s",
+            Path("/w"),
+            lambda call_id: None,
+            lambda: is_ending,
+            has_forms=False,
+        )
+
+        async def ask() -> None:
+            found.append(await channel.approve(asked_about("{}")))
+
+        nursery.start_soon(connection.run, far)
+        nursery.start_soon(ask)
+        await until(lambda: heard.lines)
+        closed = {"result": {"outcome": {"outcome": "cancelled"}}}
+        answer = closed | {"jsonrpc": "2.0", "id": heard.lines[0]["id"]}
+        await near.send_all(json.dumps(answer).encode() + b"\n")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert [each.decision for each in found] == ([] if is_ending else ["deny"])

@@ -67,7 +67,8 @@ def kept(plan: KeeperPlan) -> Generator[NodeKeeper]:
         yield one
     finally:
         if (pid := one.state()["pid"]) is not None:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, signal.SIGKILL)
         one.drain()
 
 
