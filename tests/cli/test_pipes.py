@@ -172,7 +172,9 @@ async def test_who_waits_for_stdin_says_so(command: Command, tmp_path: Path) -> 
         # The shell's own descriptor holds the pipe open until the run has said that it waits.
         line = (
             f"exec 3<>{tmp_path}/pipe; ask Hello 3>&- <{tmp_path}/pipe 2>said & "
-            "until grep -q 'waiting for stdin' said 2>&-; do sleep 0.05; done; exec 3>&-; wait $!"
+            "until grep -q 'waiting for stdin' said 2>&- || ! kill -0 $!; do sleep 0.05; done; exec 3>&-; wait $!"
         )
         done = await in_shell(command, line, server)
-    assert (done.code, done.out) == (0, "Hi.\n")
+    said = (command.workspace / "said").read_text()
+    assert (done.code, done.out) == (0, "Hi.\n"), said
+    assert "waiting for stdin" in said

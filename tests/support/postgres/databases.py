@@ -15,12 +15,17 @@ from callboard.runtime.store.postgres.schema import migrate
 from support.postgres.server import server_url
 
 _numbers = itertools.count(1)
+LONGEST_STATEMENT = "30s"
+"""Of what makes, empties and removes databases: what waits for longer waits for a lock that nobody gives back."""
+_BOUNDED = f"-c statement_timeout={LONGEST_STATEMENT} -c lock_timeout=5s"
+MOST_TRIES = 3
+"""To empty a database: who was just connecting when its users were ended may hold a lock."""
 
 
 @cache
 def administrator() -> psycopg.Connection[tuple[object, ...]]:
     """The connection that makes and removes databases; one for each process."""
-    return psycopg.connect(server_url(), autocommit=True)
+    return psycopg.connect(server_url(), autocommit=True, options=_BOUNDED)
 
 
 def address(name: str) -> str:
@@ -53,13 +58,7 @@ def new_database() -> Generator[str]:
     try:
         yield address(name)
     finally:
-        _end_users(name)
-        with psycopg.connect(address(name), autocommit=True) as connection:
-            for statements in (_EMPTIED, _RESTARTED):
-                found = connection.execute(statements).fetchone()
-                assert found is not None
-                connection.execute(found[0])
-            connection.execute(_FRESH)
+        _empty(name)
         _idle.append(name)
 
 
@@ -82,6 +81,29 @@ def _made() -> str:
     ) as connection:
         migrate(connection, name)
     return name
+
+
+def _empty(name: str) -> None:
+    for tries in range(1, MOST_TRIES + 1):
+        _end_users(name)
+        with psycopg.connect(address(name), autocommit=True, options=_BOUNDED) as connection:
+            try:
+                for statements in (_EMPTIED, _RESTARTED):
+                    found = connection.execute(statements).fetchone()
+                    assert found is not None
+                    connection.execute(found[0])
+                connection.execute(_FRESH)
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as error:
+                if tries == MOST_TRIES:
+                    raise AssertionError(f"{name} can't be emptied: {_users(name)}") from error
+            else:
+                return
+
+
+def _users(name: str) -> object:
+    """Return who uses a database, and for what."""
+    asked = "select pid, state, wait_event, query from pg_stat_activity where datname = %s"
+    return administrator().execute(asked, (name,)).fetchall()
 
 
 def _end_users(name: str) -> None:
