@@ -44,14 +44,15 @@ from .session.session import Session
 
 MAX_WAKING = 16
 """Sessions woken at once: enough to keep a provider busy, and a person's prompt comes between."""
-WAKE_SECONDS = 10.0
-"""Then the next one is woken, however long a turn runs: it may wait for a person, for days."""
+WAKE_SECONDS = 0.25
+"""Then the next one is woken, however long a turn runs: it may wait for a person, for days. So 64 begin in a second, which
+keep less than half of a core busy, and a node that takes over a hundred sessions has them all at work in two seconds."""
 LOOK_SECONDS = 0.05
 """How often it is checked whether a turn has ended; short turns wait no longer for each other."""
 
 
 class Waking:
-    """Wakes sessions in the order in which they became due, each once.
+    """Wakes sessions in the order in which they became due, each once; a place is given up after the first turn.
 
     Args:
         load: Delivers a message to its session, and loads that for it.
@@ -99,8 +100,10 @@ class Waking:
                 except CallboardError:
                     return  # the session has said why in the log
                 await trio.lowlevel.checkpoint()  # its turn's task begins
-                is_busy = self._activity.is_busy
-                while is_busy(session_id):  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
+                # Of its first turn alone: with many prompts it would keep its place until all are answered.
+                turn_of = self._activity.turn_of
+                first = turn_of(session_id)
+                while first is not None and turn_of(session_id) == first:  # noqa: ASYNC110
                     await trio.sleep(LOOK_SECONDS)
         finally:
             room.release()

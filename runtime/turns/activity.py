@@ -178,9 +178,10 @@ class Activity:
         await trio.lowlevel.checkpoint()
         return False
 
-    def is_busy(self, session_id: str) -> bool:
-        """Whether a turn of a session runs."""
-        return any(its_session == session_id for its_session, _ in self._turns)
+    def turn_of(self, session_id: str) -> str | None:
+        """Return the turn of a session that runs; `None` without one."""
+        turns = (turn_id for its_session, turn_id in self._turns if its_session == session_id)
+        return next(turns, None)
 
     def turns(self) -> tuple[RunningTurn, ...]:
         """Return the running turns in the order of their start."""

@@ -40,8 +40,8 @@ INPUTS = 20 if SOAK else 5
 SESSIONS = 3
 MANY = (67, 67, 66) if SOAK else (3, 3, 2)
 """The sessions of three nodes."""
-MANY_INPUTS = 12 if SOAK else 6
-"""Of the first node's sessions some are left when the last node has begun."""
+MANY_INPUTS = 20 if SOAK else 6
+"""Of the first nodes' sessions some are left when the last node has begun."""
 SLEEP_SECONDS = 10.0 if SOAK else 3.0
 """Longer than a lease, and as long as a machine may be suspended."""
 HOUR = 3600.0

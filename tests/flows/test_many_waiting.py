@@ -24,11 +24,11 @@ PATIENCE_SECONDS = 120.0
 
 
 class CountingModel:
-    """Counts who asks it at a time; answers at once, or never."""
+    """Counts who asks it at a time; answers the first prompts of a session at once, and others never."""
 
-    def __init__(self, *, answers: bool) -> None:
+    def __init__(self, *, answered: int) -> None:
         self.asked = self.at_once = self.most = 0
-        self._answers = answers
+        self._answered = answered
         self._changed = trio.Event()
 
     async def run(self, request: ModelRequest, emit: Emit) -> None:
@@ -40,7 +40,7 @@ class CountingModel:
         try:
             for _ in range(20):  # others come meanwhile, as far as they are let
                 await trio.lowlevel.checkpoint()
-            if not self._answers:
+            if len(request.rounds) > self._answered:
                 await trio.sleep_forever()
             await callboard.ScriptedModel([callboard.reply("Done.")]).run(request, emit)
         finally:
@@ -52,7 +52,7 @@ class CountingModel:
             await self._changed.wait()
 
 
-async def queue_prompts(folder: Path) -> list[str]:
+async def queue_prompts(folder: Path, each: int = 1) -> list[str]:
     """Acknowledged prompts of many sessions, none of which had its turn."""
     (folder / "work").mkdir()
     names = [new_id("session") for _ in range(SESSIONS)]
@@ -60,9 +60,9 @@ async def queue_prompts(folder: Path) -> list[str]:
         created = SessionCreated(agent="general", workspace=str(folder / "work"))
 
         async def put(name: str) -> None:
-            accepted = InputAccepted(input_id=new_id("input"), text="Go.")
+            accepted = [InputAccepted(input_id=new_id("input"), text="Go.") for _ in range(each)]
             await host_of(runtime).journal.ask(
-                AppendEvents(session_id=name, events=(created, accepted))
+                AppendEvents(session_id=name, events=(created, *accepted))
             )
 
         async with trio.open_nursery() as nursery:
@@ -73,7 +73,7 @@ async def queue_prompts(folder: Path) -> list[str]:
 
 async def test_all_have_turns_few_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waking, "WAKE_SECONDS", math.inf)
-    names, model = await queue_prompts(tmp_path), CountingModel(answers=True)
+    names, model = await queue_prompts(tmp_path), CountingModel(answered=1)
     ended: set[str] = set()
     async with open_in(tmp_path, model, "disk") as runtime:
         while len(ended) < SESSIONS:
@@ -92,7 +92,19 @@ async def test_turns_that_do_not_end_hold_up_nobody(
 ) -> None:
     monkeypatch.setattr(waking, "WAKE_SECONDS", 0.01)
     await queue_prompts(tmp_path)
-    model = CountingModel(answers=False)
+    model = CountingModel(answered=0)
     async with open_in(tmp_path, model, "disk"):
         await model.wait_asked(SESSIONS)
     assert model.most == SESSIONS
+
+
+async def test_a_session_with_more_prompts_holds_up_others_with_its_first_turn_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waking, "WAKE_SECONDS", math.inf)
+    await queue_prompts(tmp_path, each=2)
+    model = CountingModel(answered=1)
+    async with open_in(tmp_path, model, "disk"):
+        with trio.fail_after(PATIENCE_SECONDS):
+            await model.wait_asked(2 * SESSIONS)
+    assert model.most >= SESSIONS  # all have begun their second turn, which does not end
