@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import trio
 from cyclopts import Parameter
@@ -46,6 +46,12 @@ Delegated = Annotated[
 Deleted = Annotated[
     bool, Parameter(help="Only deleted ones; `session restore` brings them back.", negative=())
 ]
+Via = Annotated[
+    Literal["own", "openai", "mcp", "ag-ui", "schedule", "hook"] | None,
+    Parameter(help="Only those that this has begun; own is callboard's own clients."),
+]
+OWN = "own"
+"""What of `--via` stands for callboard's own clients, of which the record has no word."""
 SessionName = Annotated[
     str, Parameter(completer=offered("sessions"), help="Its id, the beginning of it, or last.")
 ]
@@ -58,6 +64,7 @@ def sessions(
     everywhere: Everywhere = False,
     delegated: Delegated = False,
     deleted: Deleted = False,
+    via: Via = None,
     data: Data = None,
 ) -> int:
     """List the sessions of this folder, or of all folders."""
@@ -67,6 +74,7 @@ def sessions(
         limit=min(limit, MAX_DELETED) if deleted else limit,
         workspace=None if everywhere else folder_here(),
         include_children=delegated,
+        via="" if via == OWN else via,
         deleted="only" if deleted else "no",
     )
     return trio.run(_show_sessions, data_path(data), wanted, json)

@@ -134,6 +134,7 @@ has_private?: boolean
 forked_from?: string
 budget?: (Budget | null)
 waiting_for?: string
+via?: string
 }
 }
 "session/fork": {
@@ -165,6 +166,7 @@ has_private?: boolean
 forked_from?: string
 budget?: (Budget | null)
 waiting_for?: string
+via?: string
 }
 }
 "session/get": {
@@ -193,6 +195,7 @@ has_private?: boolean
 forked_from?: string
 budget?: (Budget | null)
 waiting_for?: string
+via?: string
 }
 }
 "session/messages": {
@@ -267,6 +270,7 @@ limit?: number
 before?: (number | null)
 agent?: (string | null)
 kind?: (SessionKind | null)
+via?: (string | null)
 workspace?: (string | null)
 query?: string
 deleted?: ("also" | "no" | "only")
@@ -284,6 +288,7 @@ limit?: number
 session_id?: (string | null)
 agent?: (string | null)
 kind?: (SessionKind | null)
+via?: (string | null)
 workspace?: (string | null)
 include_children?: boolean
 }
@@ -2032,6 +2037,7 @@ has_private?: boolean
 forked_from?: string
 budget?: (Budget | null)
 waiting_for?: string
+via?: string
 }
 /**
  * This interface was referenced by `Protocol`'s JSON-Schema
@@ -3796,4 +3802,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 862e0e04392393d2275e6f087770a16b97fbdd9876ffc699bd2257c493199603
+// Of the schema: e872dbe440904cf1002b4dbb02f3c43be786bd42608b428ee4ec12907e4d7568

@@ -27,6 +27,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
         before: Where the page begins: `SessionPage.next_before` of the page before it.
         agent: Only those of this agent.
         kind: Only those of this kind.
+        via: Only those that this has begun (`SessionRow.via`); empty for callboard's own clients.
         workspace: Only those that work in this folder.
         words: Only those with this text in title, preview or id, in any case; no wildcards.
         deleted: Whether to leave deleted sessions out, include them, or list them alone.
@@ -39,6 +40,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     before: int | None = None
     agent: str | None = None
     kind: SessionKind | None = None
+    via: str | None = None
     workspace: str | None = None
     words: str = ""
     deleted: Literal["no", "also", "only"] = "no"
@@ -87,6 +89,7 @@ class WordSearch(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     agent: str | None = None
     kind: SessionKind | None = None
+    via: str | None = None
     workspace: str | None = None
     include_children: bool = True
     within: Visibility = ALL_VISIBLE

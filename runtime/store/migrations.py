@@ -330,6 +330,16 @@ update turns set started_seq = found.seq from found
 where turns.session = found.session and turns.turn_id = found.text ->> '$.turn_id';
 """
 
+_VIA = """
+alter table sessions add column via text not null default '';
+update sessions set via = coalesce((
+  select case when text ->> '$.request.sender' like 'schedule:%' then 'schedule'
+    when text ->> '$.request.sender' like 'hook:%' then 'hook' else text ->> '$.via' end
+  from (select cast(event as text) as text from events where session = sessions.id and seq = 1
+    and substr(event, 1, 25) = cast('{"type":"session_created"' as blob))
+  where json_valid(text)), '');
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _CACHE_WRITES,
@@ -345,6 +355,7 @@ MIGRATIONS: tuple[str, ...] = (
     _MESSAGES,
     _FILES,
     _TURN_STARTS,
+    _VIA,
 )
 """Step N brings a file from version N-1 to N."""
 

@@ -91,7 +91,7 @@ _BOOLEANS = frozenset(
 _SESSION_COLUMNS = (
     "session_id, title, agent, kind, workspace, model, parent_id, message_count,"
     " last_message_preview, is_active, head_seq, created_at_ms, updated_at_ms, deleted_at_ms,"
-    " is_tainted, parent_call_id, is_detached, has_private, forked_from, budget, '' as waiting_for"
+    " is_tainted, parent_call_id, is_detached, has_private, forked_from, budget, '' as waiting_for, via"
 )
 _SELECT_SESSIONS = f"select {_SESSION_COLUMNS} from sessions s"
 

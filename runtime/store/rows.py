@@ -34,6 +34,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     `parent_id` is the session that delegated to it, in the call `parent_call_id`. `is_detached` says
     that no call waited for its answer, and that the parent does not have it yet. `forked_from` is the
     session from whose history it began. `budget` is its own limit, without those of its agent and the settings.
+    `via` is what began it, where that was no client of callboard's own: a protocol (`openai`, `ag-ui`, `mcp`), a
+    `schedule` or a `hook`.
     `waiting_for` is, in lists and of one session over the wire, the root of a session that waits for a node with that
     (waiting_for_node); see `StoreReader.with_waiting`.
     """
@@ -59,6 +61,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: str = ""
     budget: Budget | None = None
     waiting_for: str = ""
+    via: str = ""
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,15 +29,16 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 class ListSessions(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list.
 
-    `before` is the `next_before` of the previous page; `kind` what they are in the session tree; `workspace` the
-    folder that they work in; `query` a text in title, preview or id; `deleted` leaves deleted sessions out, includes them, or lists them
-    alone.
+    `before` is the `next_before` of the previous page; `kind` what they are in the session tree; `via` what began
+    them (a protocol, `schedule` or `hook`; empty for callboard's own clients); `workspace` the folder that they work in;
+    `query` a text in title, preview or id; `deleted` leaves deleted sessions out, includes them, or lists them alone.
     """
 
     limit: WireInteger = 100
     before: WireInteger | None = None
     agent: Word | None = None
     kind: SessionKind | None = None
+    via: Line | None = None
     workspace: Line | None = None
     query: Line = ""
     deleted: Literal["no", "also", "only"] = "no"
@@ -211,7 +212,7 @@ class SetAgent(msgspec.Struct, frozen=True):
 class FindWords(msgspec.Struct, frozen=True, kw_only=True):
     """Words that must all be in one message; other characters are ignored.
 
-    In the session `session_id` every message with the words is found, the latest first. Otherwise `agent`, `kind`,
+    In the session `session_id` every message with the words is found, the latest first. Otherwise `agent`, `kind`, `via`,
     `workspace` and `include_children` say in which sessions, as in `session/list`.
     """
 
@@ -220,6 +221,7 @@ class FindWords(msgspec.Struct, frozen=True, kw_only=True):
     session_id: Word | None = None
     agent: Word | None = None
     kind: SessionKind | None = None
+    via: Line | None = None
     workspace: Line | None = None
     include_children: bool = True
 

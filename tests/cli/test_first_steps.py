@@ -49,6 +49,10 @@ def test_the_last_deleted_session_is_restored_and_listed(folder: Path, capsys: S
     assert "`callboard sessions --deleted` lists" in capsys.readouterr().err
     assert execute(["sessions", "--deleted"]) == 0
     assert capsys.readouterr().out == ""
+    assert execute(["sessions", "--via", "own"]) == 0
+    assert deleted in capsys.readouterr().out
+    assert execute(["sessions", "--via", "schedule"]) == 0
+    assert capsys.readouterr().out == ""
     with pytest.raises(NotFoundError, match=r"No session of .* is deleted"):
         execute(["session", "restore", "last"])
 

@@ -7,7 +7,14 @@ import pytest
 
 from callboard.runtime.definitions import Attachment, CallStatus
 from callboard.runtime.errors import StorageError
-from callboard.runtime.events import CallFinished, DurableEvent, InputAccepted, TurnStarted
+from callboard.runtime.events import (
+    CallFinished,
+    DurableEvent,
+    InputAccepted,
+    SessionCreated,
+    TurnStarted,
+)
+from callboard.runtime.identity import RequestKey
 from callboard.runtime.store.codec import encode_event
 from callboard.runtime.store.migrations import APPLICATION_ID, MIGRATIONS, migrate
 from callboard.runtime.store.queries import Queries
@@ -177,6 +184,34 @@ def test_where_turns_of_an_older_format_begin_is_found(connection: apsw.Connecti
     assert queries.turn_start("s1", "t1") == TurnPlace(3, is_open=False)
     assert queries.turn_start("s1", "t2") == queries.turn_start("s1") == TurnPlace(7, is_open=True)
     assert queries.turn_start("s1", "t3") is None
+
+
+def test_what_began_sessions_of_an_older_format_is_found(connection: apsw.Connection) -> None:
+    before = next(at for at, step in enumerate(MIGRATIONS) if "column via" in step)
+    migrate(connection, "it", steps=MIGRATIONS[:before])
+    hook = RequestKey("hook:ci", "session", "1", "")
+    began = [
+        SessionCreated(agent="general", workspace="/", title="Nothing of it"),
+        SessionCreated(agent="general", workspace="/", via="openai"),
+        SessionCreated(agent="general", workspace="/", request=hook),
+    ]
+    for number, data in enumerate([*(encode_event(each)[1] for each in began), _TORN], 1):
+        connection.execute(
+            "insert into sessions (id, session_id, title, agent, kind, workspace, message_count,"
+            " last_message_preview, is_active, head_seq, last_event, created_at_ms, updated_at_ms)"
+            " values (?1, 's' || ?1, '', 'general', 'main', '/', 0, '', 0, 1, ?1, 1, 1)",
+            (number,),
+        )
+        insert = "insert into events (session, seq, at_ms, event) values (?, 1, 1, ?)"
+        connection.execute(insert, (number, data))
+    migrate(connection, "it")
+    rows = Queries(connection, "it").sessions()
+    assert {row.session_id: row.via for row in rows} == {
+        "s1": "",
+        "s2": "openai",
+        "s3": "hook",
+        "s4": "",
+    }
 
 
 def test_every_table_that_refers_to_a_session_is_purged(connection: apsw.Connection) -> None:

@@ -38,6 +38,7 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Text
+from callboard.runtime.identity import RequestKey
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.ledger import Projections
 from callboard.runtime.store.postgres import connection as connection_module
@@ -533,7 +534,7 @@ def test_a_database_of_an_older_release_goes_up_to_the_index_of_roots() -> None:
         assert schema.migrate(connection, "it") == (len(schema.MIGRATIONS),) * 2
 
 
-async def test_files_and_starts_of_turns_of_an_older_format_are_found(url: str) -> None:
+async def test_files_starts_of_turns_and_beginners_of_an_older_format_are_found(url: str) -> None:
     dot, page = Attachment("image/png", b"1234", "dot.png"), Attachment("application/pdf", b"12345")
     result = msgspec.structs.replace(done(), attachments=(dot,))
     async with opened(url) as store:
@@ -543,14 +544,24 @@ async def test_files_and_starts_of_turns_of_an_older_format_are_found(url: str) 
             [Append("s1", (CREATED, first, other, began(), *asked(), result))]
         )
         assert isinstance(stored, tuple)
-        present = await store.messages("s1")
+        hook = RequestKey("hook:ci", "session", "1", "")
+        named = msgspec.structs.replace(CREATED, via="openai", title="A\0B")
+        begun = [
+            Append("s2", (named,)),
+            Append("s3", (msgspec.structs.replace(CREATED, request=hook),)),
+        ]
+        assert all(isinstance(each, tuple) for each in await store.commit(begun))
+        present, rows = await store.messages("s1"), await store.sessions()
     with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor) as connection:
         connection.execute("alter table messages drop column files")
         connection.execute("alter table turns drop column started_seq")
-        for step in (schema.FILES, schema.TURN_STARTS):
+        connection.execute("alter table sessions drop column via")
+        for step in (schema.FILES, schema.TURN_STARTS, schema.VIA):
             connection.execute(step)
     async with opened(url) as store:
         assert await store.messages("s1") == present
+        assert await store.sessions() == rows
+        assert {row.session_id: row.via for row in rows} == {"s1": "", "s2": "openai", "s3": "hook"}
         assert [len(row.files) for row in present] == [2, 0, 0, 0, 1]
         assert await store.message_file("s1", "i1", 1) == page
         assert await store.turn_start("s1") == TurnPlace(4, is_open=True)

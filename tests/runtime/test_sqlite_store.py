@@ -423,7 +423,8 @@ async def test_events_of_an_older_format_are_read_as_they_are(tmp_path: Path) ->
         )
         for column in ("stop_reason", "cached_tokens", "cache_write_tokens", "is_deleted", "files"):
             connection.execute(f"alter table messages drop column {column}")
-        connection.execute("alter table sessions drop column forked_from")
+        for column in ("forked_from", "via"):
+            connection.execute(f"alter table sessions drop column {column}")
         connection.pragma("user_version", MIGRATIONS.index(_CHECKSUMS))
     store = await open_disk_store(tmp_path)
     await put(store, said("y"))

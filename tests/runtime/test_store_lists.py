@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from callboard.runtime.definitions import SessionKind
@@ -20,6 +21,7 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.history import Text
+from callboard.runtime.identity import RequestKey
 from callboard.runtime.store.interface import Store
 from callboard.runtime.store.lists import SessionFilter, Visibility, WordSearch
 from callboard.runtime.store.rows import Append
@@ -44,6 +46,37 @@ async def put(store: Store, session_id: str, *events: DurableEvent) -> None:
 def created(workspace: str = "/work", parent_id: str | None = None) -> SessionCreated:
     kind = SessionKind.MAIN if parent_id is None else SessionKind.WORKER
     return SessionCreated(agent="general", workspace=workspace, parent_id=parent_id, kind=kind)
+
+
+BEGUN = {
+    "": created(),
+    "openai": msgspec.structs.replace(created(), via="openai"),
+    "schedule": msgspec.structs.replace(
+        created(), request=RequestKey("schedule:daily", "planned", "1", "")
+    ),
+    "hook": msgspec.structs.replace(created(), request=RequestKey("hook:ci", "session", "1", "")),
+    "of a token": msgspec.structs.replace(
+        created(), via="mcp", request=RequestKey("scheduled", "session/new", "1", "")
+    ),
+}
+
+
+async def test_sessions_are_listed_by_what_began_them(store: Store) -> None:
+    for name, event in BEGUN.items():
+        await put(store, name or "own", event, InputAccepted(input_id=name, text="the report"))
+    for name in ("openai", "schedule", "hook"):
+        assert await pages(store, 1, SessionFilter(via=name)) == [name]
+    assert await pages(store, 1, SessionFilter(via="")) == ["own"]
+    assert await pages(store, 1, SessionFilter(via="mcp")) == ["of a token"]
+    assert len(await pages(store, 2, SessionFilter())) == len(BEGUN)
+    assert {row.session_id: row.via for row in await store.sessions()} == {
+        **{name or "own": name for name in BEGUN},
+        "of a token": "mcp",
+    }
+    while await store.index_words():
+        pass
+    found = await store.hits(WordSearch(query="report", via="hook"))
+    assert [hit.session.session_id for hit in found] == ["hook"]
 
 
 def began(turn_id: str = "t1") -> tuple[DurableEvent, ...]:
@@ -78,6 +111,7 @@ async def pages(store: Store, limit: int, wanted: SessionFilter) -> list[str]:
                 deleted=wanted.deleted,
                 workspace=wanted.workspace,
                 kind=wanted.kind,
+                via=wanted.via,
                 include_children=wanted.include_children,
                 within=wanted.within,
             )

@@ -76,6 +76,7 @@ function Sifting() {
     <div class="sift" role="group" aria-label={its.sift}>
       <Select name="agent" label={its.agent} options={[["", its.anyAgent], ...[...names].map((each) => [each, shown(each)] as const)]} />
       <Select name="kind" label={its.kind} options={Object.entries(its.kinds)} />
+      <Select name="via" label={its.via} options={Object.entries(its.vias)} />
       {folders.value.length > 0 && <Select name="workspace" label={its.folder} options={[["", its.anyFolder], ...folders.value.map((each) => [each, shown(each)] as const)]} />}
       {isSifted.value && (
         <button type="button" class="quiet small" onClick={() => siftBy(NO_SIFT)}>

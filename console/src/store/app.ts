@@ -36,15 +36,18 @@ export const query = signal("");
 export interface Sift {
   agent: string;
   kind: "people" | "all" | "branch" | "worker";
+  /** What began them; `own` is what clients of callboard began. */
+  via: string;
   workspace: string;
 }
-export const NO_SIFT: Sift = { agent: "", kind: "people", workspace: "" };
+export const NO_SIFT: Sift = { agent: "", kind: "people", via: "", workspace: "" };
 export const sift = signal<Sift>(NO_SIFT);
 /** What of a request says which sessions are meant. */
-export const filterOf = ({ agent, kind, workspace }: Sift) => ({
+export const filterOf = ({ agent, kind, via, workspace }: Sift) => ({
   include_children: kind !== "people",
   ...(agent === "" ? {} : { agent }),
   ...(kind === "people" || kind === "all" ? {} : { kind }),
+  ...(via === "" ? {} : { via: via === "own" ? "" : via }),
   ...(workspace === "" ? {} : { workspace }),
 });
 export const approvals = signal<ApprovalRow[]>([]);

@@ -374,6 +374,16 @@ create index owners_by_root on owners (root) where root <> '';
 """
 """Which sessions wait for a root. Where nodes name no root, nothing is in it, and no commit pays for it."""
 
+VIA = """
+alter table sessions add column via text not null default '';
+update sessions set via = coalesce((
+  select case when event -> 'request' ->> 'sender' like 'schedule:%' then 'schedule'
+    when event -> 'request' ->> 'sender' like 'hook:%' then 'hook' else event ->> 'via' end
+  from (select replace(convert_from(event, 'UTF8'), '\\u0000', '\\ufffd')::json as event from events
+    where session = sessions.id and seq = 1 and substr(event, 1, 25) = '{"type":"session_created"'::bytea) found), '');
+"""
+"""What began a session. A node of an earlier release, beside this one for as long as an upgrade takes, says nothing of it."""
+
 MIGRATIONS: tuple[str, ...] = (
     _first(),
     _TEXT_COLUMN.sub(_COLLATED, CLUSTER),
@@ -384,6 +394,7 @@ MIGRATIONS: tuple[str, ...] = (
     TURN_STARTS,
     TIMELINE,
     OWNERS_BY_ROOT,
+    _TEXT_COLUMN.sub(_COLLATED, VIA),
 )
 """Step N brings a database from version N-1 to N."""
 

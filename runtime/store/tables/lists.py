@@ -101,6 +101,7 @@ def session_conditions(wanted: SessionFilter) -> list[Condition]:
             "s.last_event <": wanted.before,
             "s.agent =": wanted.agent,
             "s.kind =": None if wanted.kind is None else wanted.kind.value,
+            "s.via =": wanted.via,
             "s.workspace =": wanted.workspace,
             "s.updated_at_ms <": wanted.until_ms,
         }

@@ -101,6 +101,7 @@ def find_matches(
     listed = SessionFilter(
         agent=search.agent,
         kind=search.kind,
+        via=search.via,
         workspace=search.workspace,
         include_children=search.include_children,
         within=search.within,

@@ -10,6 +10,9 @@ from .usage import budget_text
 if TYPE_CHECKING:
     from .connection import SqlConnection
 
+UNATTENDED = frozenset({"schedule", "hook"})
+"""What begins sessions without a person: the first word of the senders of their requests."""
+
 
 def insert_session(
     connection: SqlConnection, session_id: str, event: SessionCreated, now_ms: int
@@ -18,8 +21,8 @@ def insert_session(
     key: int = connection.execute(
         "insert into sessions (session_id, title, agent, kind, workspace, model, parent_id,"
         " parent_call_id, is_detached, runs_apart, budget, message_count, last_message_preview, is_active, head_seq,"
-        " last_event, created_at_ms, updated_at_ms, is_named, forked_from)"
-        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10, ?12, ?13) returning id",
+        " last_event, created_at_ms, updated_at_ms, is_named, forked_from, via)"
+        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10, ?12, ?13, ?14) returning id",
         (
             session_id,
             event.title,
@@ -34,9 +37,17 @@ def insert_session(
             budget_text(event.budget),
             bool(event.title),
             event.forked_from,
+            _began_by(event),
         ),
     ).get
     return key
+
+
+def _began_by(event: SessionCreated) -> str:
+    """Return which protocol it was begun over, or whether a schedule or a hook has begun it; empty for callboard's own clients."""
+    sender = "" if event.request is None else event.request.sender
+    kind, colon, _ = sender.partition(":")
+    return kind if colon and kind in UNATTENDED else event.via
 
 
 def is_delivered(connection: SqlConnection, event: InputAccepted) -> bool:
