@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -35,6 +35,8 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
         origin: If a branch asks: that it does, and its task, in words. Empty otherwise.
         is_deferred: Whether the turn continues meanwhile, so that the answer may come days later.
         number: Which of the `count` questions of one answer this is, in the model's order, from 1.
+        parameters: The JSON Schema of the tool's arguments, where `Runtime.approval` returns the question as it is;
+            `None` where the tool is gone.
 
     Example:
         async def ask(request: callboard.ApprovalRequest) -> bool:
@@ -63,6 +65,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     is_deferred: bool = False
     number: int = 1
     count: int = 1
+    parameters: dict[str, Any] | None = None
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):

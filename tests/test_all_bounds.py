@@ -34,6 +34,9 @@ PART_OF_ONE = (ast.operator, ast.unaryop, ast.expr_context)
 SETTINGS = (Limits, SandboxSettings, ServerSettings, SessionSettings)
 
 TESTED = {
+    "gateway/test_asked_parameters.py::test_a_schema_that_makes_no_form_is_left_out": """
+        gateway/methods/approvals: MAX_PARAMETERS_BYTES MAX_PARAMETERS_DEPTH
+    """,
     "runtime/test_tickets.py::test_a_ticket_of_nodes_with_the_longest_names_is_read": """
         runtime/cluster/tickets: MAX_TICKET_CHARS
     """,

@@ -237,6 +237,11 @@ class CallPreparation:
         """Return the definition of a tool of a session, or `None` when there is none of that name."""
         return self._registry.of(session_id).definition(name)
 
+    def definition_at(self, place: CallPlace, name: str) -> ToolDefinition | None:
+        """Return the definition of the tool that a call of this name means there, or `None`."""
+        its = (each for each in place.client_tools if each.name == name)
+        return next(its, None) or self.definition(place.session_id, name)
+
     async def wait_tested(self, calls: Iterable[Call]) -> None:
         """Wait until it is known whether programs may be started, if one of these calls runs one."""
         for name in {call.name for call in calls}:

@@ -163,9 +163,14 @@ class PermissionBroker:
     async def _show(self, message: ShowApproval) -> ApprovalRequest:
         question = await self._resolver.find(message.approval_id)
         await self._record.refresh(question)
-        request = question.request()
         if message.arguments is not None:
             request = await self._edits.request(question, message.arguments)
+        else:
+            name = question.question.name
+            definition = self._services.preparation.definition_at(question.place, name)
+            request = msgspec.structs.replace(
+                question.request(), parameters=definition and definition.parameters
+            )
         served = self._services.channels.serving(question.place)
         if request.origin or served is None:
             return request
@@ -199,7 +204,9 @@ async def _reply(
         except ToolFailure as failure:
             # Why a person's arguments can't be used; the model's advice is left out.
             said = f"arguments: {without_advice(str(failure))}"
-            reply.fail(ValidationError(said, field="arguments"))
+            inside = failure.details.get("field")
+            field = f"arguments.{inside}" if isinstance(inside, str) and inside else "arguments"
+            reply.fail(ValidationError(said, field=field))
         except CallboardError as error:
             reply.fail(error)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import trio
@@ -22,6 +23,7 @@ from ...runtime.wire import approvals as wire
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
+from ..feeds.frames import wire_json
 from ..shared.pages import byte_page, page
 
 MAX_DEPTH = 100
@@ -30,6 +32,11 @@ MAX_DEPTH = 100
 LIMITED_SCOPES = ("call", "turn", "session")
 """Scopes for which an answer by a token with limits may be remembered: they reach no session that the
 token does not see."""
+
+MAX_PARAMETERS_BYTES = 64 * 1024
+"""Of a tool's schema, which may be a stranger's: a form of more is none that a person fills in, and is not sent."""
+MAX_PARAMETERS_DEPTH = 64
+"""As of schemas of servers: clients read it by recursion."""
 
 methods = MethodTable()
 
@@ -73,9 +80,26 @@ async def get_approval(caller: Caller, params: wire.OneApproval) -> wire.AskedAp
     if caller.is_limited:
         scopes = tuple(scope for scope in scopes if scope in LIMITED_SCOPES)
     covers = binding_of(request.tool, request.arguments, tier=request.tier) if scopes else None
-    return wire.AskedApproval(
-        **msgspec.structs.asdict(request) | {"scopes": scopes, "covers": covers}
-    )
+    own = {"scopes": scopes, "covers": covers, "parameters": _sent(request.parameters)}
+    return wire.AskedApproval(**msgspec.structs.asdict(request) | own)
+
+
+def _sent(parameters: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a tool's schema if it is JSON of a size and depth that are worth a form; else nothing."""
+    try:
+        if len(wire_json(parameters)) > MAX_PARAMETERS_BYTES:
+            return None
+    except (TypeError, ValueError, RecursionError):
+        return None
+    level: list[Any] = [parameters]
+    for _ in range(MAX_PARAMETERS_DEPTH):
+        level = [
+            inner
+            for node in level
+            if isinstance(node, dict | list)
+            for inner in (node.values() if isinstance(node, dict) else node)
+        ]
+    return None if level else parameters
 
 
 @methods.add("approval/resolve", Role.APPROVER, about="approval_id")

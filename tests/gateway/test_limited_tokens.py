@@ -162,10 +162,14 @@ async def test_other_arguments_are_shown_to_approvers_alone(tmp_path: Path) -> N
         other = '{"path": "secret.txt", "content": "x"}'
         for role, is_shown in ((Role.OBSERVER, False), (Role.APPROVER, True)):
             async with open_greeted(daemon, daemon.new_token(role.value, role)) as raw:
-                assert "result" in await raw.call("approval/get", approval_id=question)
+                shown = (await raw.call("approval/get", approval_id=question))["result"]
+                assert "content" in shown["parameters"]["properties"]
                 answer = await raw.call("approval/get", approval_id=question, arguments=other)
                 assert ("canary" in str(answer)) is is_shown
                 assert is_shown or answer["error"]["code"] == NOT_AUTHORIZED
+                assert not is_shown or answer["result"]["parameters"] is None  # it has it already
+        wrong = await whole.call("approval/get", approval_id=question, arguments='{"path": 5}')
+        assert wrong["error"]["data"]["field"] == "arguments.path"
 
 
 async def test_a_question_says_which_calls_a_remembered_answer_would_be_about() -> None:

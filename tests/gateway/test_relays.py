@@ -501,6 +501,8 @@ async def test_people_answer_at_any_node(url: str, tmp_path: Path) -> None:
         asked = await some(at_a.approvals)
         shown = await at_a.approval(asked[0].approval_id)
         assert shown.tool == "launch"
+        assert shown.parameters is not None
+        assert list(shown.parameters["properties"]) == ["what"]
         await at_a.answer(asked[0].approval_id, "allow")
         await until(lambda: ended(heard) == 1)
         with pytest.raises(ConflictError, match="is not open"):  # not of the kind `owner`

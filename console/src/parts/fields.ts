@@ -1,4 +1,5 @@
 // The values of forms: of a server's question, and of a call's arguments. What can't be said is refused with its field.
+import { beginning, shapeOf, written, type Parameter, type Shape } from "./parameters";
 
 export interface Field {
   name: string;
@@ -53,19 +54,34 @@ export interface Argument {
   name: string;
   isText: boolean;
   text: string;
+  /** What the tool's schema says of it, if it does. */
+  parameter: Parameter | null;
+  shape: Shape;
+  /** It is left out of the call. */
+  isAbsent: boolean;
 }
 
-/** A number that would be another one when it is read and written here. */
-const LONG_NUMBER = /\d{16}|\d[eE.][\d+-]/;
+/** What is wrong with an argument; `bound` is what it has to keep. */
+export interface Wrong {
+  name: string;
+  kind: Problem["kind"] | "json";
+  bound: number;
+}
 
 const withoutTexts = (json: string): string => json.replace(/"(?:[^"\\]|\\.)*"/g, "");
 
 /** Whether a number of a JSON would be shown as another one. */
 export const hasLongNumber = (json: string): boolean => /\d{16}|\d[eE]/.test(withoutTexts(json));
 
-/** The arguments of a call to be changed; `null` if they are changed as one text, for they are no object or have long numbers. */
-export function argumentsOf(json: string): Argument[] | null {
-  if (LONG_NUMBER.test(withoutTexts(json))) return null;
+/** Whether each number of a JSON is the same when it is read and written here. */
+const keepsNumbers = (json: string): boolean => (withoutTexts(json).match(/-?\d[-+.\deE]*/g) ?? []).every((each) => String(Number(each)) === each);
+
+/**
+ * The arguments of a call to be changed, and those that it leaves out, in the order of the schema; `null` if they are changed as one text,
+ * for they are no object or have numbers that are not kept here.
+ */
+export function argumentsOf(json: string, parameters: readonly Parameter[] = []): Argument[] | null {
+  if (!keepsNumbers(json)) return null;
   let value: unknown;
   try {
     value = JSON.parse(json);
@@ -73,25 +89,43 @@ export function argumentsOf(json: string): Argument[] | null {
     return null;
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
-  return Object.entries(value).map(([name, each]) => {
-    const isText = typeof each === "string";
-    return { name, isText, text: isText ? each : JSON.stringify(each, null, 2) };
-  });
+  const given = new Map(Object.entries(value));
+  const known = new Map(parameters.map((each) => [each.name, each]));
+  const names = [...parameters.map(({ name }) => name).filter((name) => given.has(name)), ...[...given.keys()].filter((name) => !known.has(name))];
+  const absent = parameters.filter(({ name }) => !given.has(name));
+  const made = (name: string, { isText, text }: { isText: boolean; text: string }, isAbsent: boolean): Argument => {
+    const parameter = known.get(name) ?? null;
+    return { name, isText, text, parameter, shape: shapeOf(parameter, isText, text), isAbsent };
+  };
+  return [...names.map((name) => made(name, written(given.get(name)), false)), ...absent.map((each) => made(each.name, beginning(each), true))];
 }
 
-/** The JSON of changed arguments, or the name of the one that is none. */
-export function jsonOf(all: readonly Argument[]): { json: string } | { wrong: string } {
+/** The JSON of changed arguments, or what is wrong with one. */
+export function jsonOf(all: readonly Argument[]): { json: string } | { wrong: Wrong } {
   const members: string[] = [];
-  for (const { name, isText, text } of all) {
-    if (!isText) {
-      try {
-        JSON.parse(text);
-      } catch {
-        return { wrong: name };
-      }
-    }
+  for (const each of all) {
+    if (each.isAbsent) continue;
+    const wrong = wrongOf(each);
+    if (wrong !== null) return { wrong };
     // As it was written: a number is not read and written again.
-    members.push(`${JSON.stringify(name)}:${isText ? JSON.stringify(text) : text.trim()}`);
+    members.push(`${JSON.stringify(each.name)}:${each.isText ? JSON.stringify(each.text) : each.text.trim()}`);
   }
   return { json: `{${members.join(",")}}` };
+}
+
+function wrongOf({ name, isText, text, shape: { kind, least, most } }: Argument): Wrong | null {
+  const wrong = (its: Wrong["kind"], bound = 0): Wrong => ({ name, kind: its, bound });
+  if (isText) return null;
+  const isNumber = kind === "number" || kind === "integer";
+  if (isNumber && text.trim() === "") return wrong("required");
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return wrong(isNumber ? "number" : "json");
+  }
+  if (!isNumber) return null;
+  if (typeof value !== "number" || (kind === "integer" && !Number.isInteger(value))) return wrong("number");
+  if (least !== null && value < least) return wrong("least", least);
+  return most !== null && value > most ? wrong("most", most) : null;
 }

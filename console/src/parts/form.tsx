@@ -14,22 +14,34 @@ export interface FieldAttributes {
 }
 
 interface FieldProps {
-  label: string;
+  label: ComponentChildren;
   hint?: ComponentChildren;
   problem?: string | undefined;
   isRequired?: boolean;
+  /** What stands beside the label. */
+  beside?: ComponentChildren;
   children(attributes: FieldAttributes): ComponentChildren;
 }
 
-export function Field({ label, hint, problem = "", isRequired = false, children }: FieldProps) {
+export function Field({ label, hint, problem = "", isRequired = false, beside, children }: FieldProps) {
   const id = useId();
   const parts = [hint === undefined ? "" : `${id}-hint`, problem === "" ? "" : `${id}-problem`].filter((each) => each !== "");
+  const name = (
+    <label for={id}>
+      {label}
+      {isRequired && <span aria-hidden="true"> *</span>}
+    </label>
+  );
   return (
     <div class="field">
-      <label for={id}>
-        {label}
-        {isRequired && <span aria-hidden="true"> *</span>}
-      </label>
+      {beside === undefined ? (
+        name
+      ) : (
+        <div class="field-head">
+          {name}
+          {beside}
+        </div>
+      )}
       {children({ id, "aria-describedby": parts.length > 0 ? parts.join(" ") : undefined, "aria-invalid": problem !== "" })}
       {hint !== undefined && (
         <p class="under" id={`${id}-hint`}>

@@ -63,6 +63,9 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
   const [isBusy, setBusy] = useState(false);
   const [isChanging, setChanging] = useState(false);
   const [judged, setJudged] = useState<{ json: string; request: Judged } | null>(null);
+  const [isWrong, setWrong] = useState(false);
+  /** Of the tool's arguments; `undefined` until it is known whether there is one. */
+  const [schema, setSchema] = useState<unknown>(undefined);
 
   useLayoutEffect(() => (moved(), moved), [row.approval_id]);
   useEffect(() => {
@@ -72,9 +75,10 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
       (found) => {
         if (isOver) return;
         setRequest(found);
+        setSchema(found.parameters ?? null);
         if (found.origin) moved(); // its line moves the buttons
       },
-      () => undefined,
+      () => isOver || setSchema(null),
     );
     const timer = setInterval(() => setNow(Date.now()), TICK_MS);
     return () => {
@@ -150,18 +154,23 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
       {isChanging && (
         <>
           <h4>{its.change.title}</h4>
-          <Change
-            row={row}
-            judge={(found) => {
-              setJudged(found);
-              setArmed("");
-              // A press that was meant for what stood there before counts as little as at the beginning.
-              if (found !== null) moved();
-            }}
-          />
+          {schema !== undefined && (
+            <Change
+              row={row}
+              schema={schema}
+              judge={(found, isRefused = false) => {
+                setJudged(found);
+                setWrong(isRefused);
+                setArmed("");
+                // A press that was meant for what stood there before counts as little as at the beginning.
+                if (found !== null) moved();
+              }}
+              moved={moved}
+            />
+          )}
           <div class="judged" role="status">
             {judged === null ? (
-              <p class="under">{its.change.judging}</p>
+              <p class="under">{isWrong ? its.change.wrong : its.change.judging}</p>
             ) : (
               <>
                 <p class="why">
@@ -188,6 +197,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
               onClick={() => {
                 setChanging(!isChanging);
                 setJudged(null);
+                setWrong(false);
                 setArmed("");
                 moved();
               }}

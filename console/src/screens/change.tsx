@@ -1,7 +1,10 @@
-// A call changed before it is allowed: what is written is judged again at each pause, and only what was judged goes out.
-import { useEffect, useState } from "preact/hooks";
+// A call changed before it is allowed: a form from the schema of its tool. What is written is judged again at each pause, and only what was judged goes out.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CallError, type Methods } from "../link";
 import { argumentsOf, jsonOf, type Argument } from "../parts/fields";
+import { Field, type FieldAttributes } from "../parts/form";
+import { Icon } from "../parts/icon";
+import { oneLine, parametersOf, written } from "../parts/parameters";
 import { shown } from "../parts/text";
 import { link, type ApprovalRow } from "../store/app";
 import { textOf } from "../store/problem";
@@ -11,33 +14,49 @@ export type Judged = Methods["approval/get"]["result"];
 
 const PAUSE_MS = 300;
 const MAX_ROWS = 14;
+/** Characters of what an argument is when it is left out. */
+const MAX_USUAL = 80;
 
 interface ChangeProps {
   row: ApprovalRow;
-  /** What the server says of the changed call; `null` while it is asked. */
-  judge(its: { json: string; request: Judged } | null): void;
+  /** The schema of the tool's arguments; `null` if there is none. */
+  schema: unknown;
+  /** What the server says of the changed call; `null` while it is asked, and as long as something is wrong. */
+  judge(its: { json: string; request: Judged } | null, isWrong?: boolean): void;
+  /** What stands below has moved. */
+  moved(): void;
 }
 
-export function Change({ row, judge }: ChangeProps) {
+export function Change({ row, schema, judge, moved }: ChangeProps) {
   const its = words.value.change;
-  const [parts, setParts] = useState<readonly Argument[] | null>(() => argumentsOf(row.arguments));
+  const [parts, setParts] = useState<readonly Argument[] | null>(() => argumentsOf(row.arguments, parametersOf(schema)));
   const [whole, setWhole] = useState(row.arguments);
   const [problem, setProblem] = useState<{ field: string; text: string } | null>(null);
-  const made = parts === null ? { json: whole } : jsonOf(parts);
-  const json = "json" in made ? made.json : null;
-  const wrong = "wrong" in made ? made.wrong : null;
+  const form = useRef<HTMLDivElement>(null);
+  /** What gets the focus when it is drawn. */
+  const next = useRef("");
+  const made = useMemo(() => (parts === null ? { json: whole } : jsonOf(parts)), [parts, whole]);
 
   useEffect(() => {
-    setProblem(wrong === null ? null : { field: wrong, text: its.noJson });
-    if (json === null) return;
+    setProblem(null);
     let isOver = false;
+    const refuse = (field: string, text: string) => {
+      setProblem({ field, text });
+      judge(null, true);
+    };
     const timer = setTimeout(() => {
+      if ("wrong" in made) {
+        const { name, kind, bound } = made.wrong;
+        refuse(name, kind === "json" ? its.noJson : words.peek().question.problems[kind](bound));
+        return;
+      }
+      const { json } = made;
       link.request("approval/get", { approval_id: row.approval_id, arguments: json }).then(
         (request) => !isOver && judge({ json, request }),
         (error: unknown) => {
           if (isOver) return;
           const field = error instanceof CallError ? (error.field ?? "") : "";
-          setProblem({ field: field.replace(/^arguments\.?/, ""), text: textOf(error) });
+          refuse(field.replace(/^arguments\.?/, ""), textOf(error));
         },
       );
     }, PAUSE_MS);
@@ -45,36 +64,59 @@ export function Change({ row, judge }: ChangeProps) {
       isOver = true;
       clearTimeout(timer);
     };
-  }, [json, wrong]);
+  }, [made]);
+
+  useLayoutEffect(() => {
+    if (next.current !== "") form.current?.querySelector<HTMLElement>(next.current)?.focus();
+    next.current = "";
+  });
 
   // What is wrong within an argument stands at it.
-  const at = parts?.findIndex(({ name }) => problem !== null && `${problem.field}.`.replace("[", ".").startsWith(`${name}.`)) ?? -1;
+  const isAt = ({ name, isAbsent }: Argument) => problem !== null && !isAbsent && `${problem.field}.`.replace("[", ".").startsWith(`${name}.`);
+  const at = parts?.findIndex(isAt) ?? -1;
   // At once, and not with the next drawing: what was judged is not what is written any more.
-  const change = (place: number, text: string) => {
+  const change = (place: number, its: Partial<Argument>) => {
     judge(null);
-    setParts((parts ?? []).map((each, one) => (one === place ? { ...each, text } : each)));
+    setParts((parts ?? []).map((each, one) => (one === place ? { ...each, ...its } : each)));
+  };
+  const put = (place: number, isAbsent: boolean) => {
+    next.current = isAbsent ? `[data-add="${place}"]` : `[data-argument="${place}"] :is(input, select, textarea)`;
+    change(place, { isAbsent });
+    moved();
   };
   const changeAll = (text: string) => {
     judge(null);
     setWhole(text);
   };
   return (
-    <div class="fields">
+    <div class="fields" ref={form}>
       {parts === null ? (
-        <Text name={words.value.arguments} isText={false} text={whole} write={changeAll} problem="" />
+        <Field label={words.value.arguments} problem={problem?.text ?? ""}>
+          {(attributes) => <Long attributes={attributes} text={whole} write={changeAll} />}
+        </Field>
       ) : (
-        parts.map((each, place) => (
-          <Text
-            key={each.name}
-            name={shown(each.name)}
-            isText={each.isText}
-            text={each.text}
-            write={(text) => change(place, text)}
-            problem={place === at ? (problem?.text ?? "") : ""}
-          />
-        ))
+        parts.map((each, place) =>
+          each.isAbsent ? null : (
+            <div key={each.name} data-argument={place}>
+              <One argument={each} problem={place === at ? (problem?.text ?? "") : ""} write={(text) => change(place, { text })} leaveOut={() => put(place, true)} />
+            </div>
+          ),
+        )
       )}
-      {problem !== null && at < 0 && (
+      {parts?.some(({ isAbsent }) => isAbsent) && (
+        <div class="left-out" role="group" aria-label={its.leftOut}>
+          <span class="under">{its.leftOut}</span>
+          {parts.map((each, place) =>
+            !each.isAbsent ? null : (
+              <button key={each.name} type="button" class="small" data-add={place} aria-label={its.add(shown(each.name))} onClick={() => put(place, false)}>
+                <Icon name="plus" />
+                <code>{shown(each.name)}</code>
+              </button>
+            ),
+          )}
+        </div>
+      )}
+      {problem !== null && parts !== null && at < 0 && (
         <p class="problem" role="alert">
           {shown(problem.text)}
         </p>
@@ -83,36 +125,95 @@ export function Change({ row, judge }: ChangeProps) {
   );
 }
 
-interface TextProps {
-  name: string;
-  isText: boolean;
-  text: string;
+interface OneProps {
+  argument: Argument;
   problem: string;
   write(text: string): void;
+  leaveOut(): void;
 }
 
-function Text({ name, isText, text, problem, write }: TextProps) {
+function One({ argument, problem, write, leaveOut }: OneProps) {
+  const { name, text, parameter, shape } = argument;
+  const its = words.value.change;
+  const { least, most } = words.value.question.problems;
+  const usual = parameter?.usual === undefined ? "" : oneLine(written(parameter.usual).text, MAX_USUAL);
+  const hint = [
+    shown(parameter?.description ?? ""),
+    shape.least === null ? "" : least(shape.least),
+    shape.most === null ? "" : most(shape.most),
+    usual === "" ? "" : its.usual(shown(usual)),
+  ].filter((each) => each !== "");
   return (
-    <div class="field">
-      <label>
-        <span>
-          <code>{name}</code>
-          {!isText && <small> JSON</small>}
-        </span>
-        <textarea
-          class="mono"
-          spellcheck={false}
-          rows={Math.min(MAX_ROWS, text.split("\n").length)}
-          aria-invalid={problem !== ""}
-          value={text}
-          onInput={(event) => write(event.currentTarget.value)}
-        />
-      </label>
-      {problem !== "" && (
-        <p class="problem" role="alert">
-          {shown(problem)}
-        </p>
-      )}
-    </div>
+    <Field
+      label={
+        <>
+          <code>{shown(name)}</code>
+          {shape.kind === "json" && <small> JSON</small>}
+        </>
+      }
+      isRequired={parameter?.isRequired ?? false}
+      {...(hint.length > 0 ? { hint: hint.join(" ") } : {})}
+      problem={problem}
+      {...(parameter === null || parameter.isRequired
+        ? {}
+        : {
+            beside: (
+              <button type="button" class="quiet small" aria-label={its.leaveOutThis(shown(name))} onClick={leaveOut}>
+                {its.leaveOut}
+              </button>
+            ),
+          })}
+    >
+      {(attributes) => {
+        switch (shape.kind) {
+          case "yes_no":
+            return (
+              <div class="check">
+                <input type="checkbox" {...attributes} checked={text.trim() === "true"} onChange={(event) => write(String(event.currentTarget.checked))} />
+                <code aria-hidden="true">{text}</code>
+              </div>
+            );
+          case "choice":
+            return (
+              <select {...attributes} value={text} onChange={(event) => write(event.currentTarget.value)}>
+                {shape.options.map((each) => (
+                  <option key={each} value={each}>
+                    {shown(each)}
+                  </option>
+                ))}
+              </select>
+            );
+          case "number":
+          case "integer":
+            return (
+              <input
+                type="text"
+                class="mono"
+                inputMode={shape.least === null || shape.least < 0 ? "text" : shape.kind === "integer" ? "numeric" : "decimal"}
+                autocomplete="off"
+                placeholder={usual}
+                {...attributes}
+                value={text}
+                onInput={(event) => write(event.currentTarget.value)}
+              />
+            );
+          default:
+            return <Long attributes={attributes} text={text} write={write} />;
+        }
+      }}
+    </Field>
+  );
+}
+
+function Long({ attributes, text, write }: { attributes: FieldAttributes; text: string; write(text: string): void }) {
+  return (
+    <textarea
+      class="mono"
+      spellcheck={false}
+      rows={Math.min(MAX_ROWS, text.split("\n").length)}
+      {...attributes}
+      value={text}
+      onInput={(event) => write(event.currentTarget.value)}
+    />
   );
 }

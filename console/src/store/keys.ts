@@ -89,7 +89,7 @@ function toggleCall(): void {
 function changeCall(): void {
   const wanted = "section.ask [data-key=change]";
   const button = here().querySelector<HTMLElement>(wanted) ?? document.querySelector<HTMLElement>(wanted);
-  if (button?.ariaExpanded === "true") button.closest("section")?.querySelector("textarea")?.focus();
+  if (button?.ariaExpanded === "true") button.closest("section")?.querySelector<HTMLElement>(".fields :is(input, select, textarea)")?.focus();
   else button?.click();
 }
 

@@ -219,6 +219,12 @@ export const en = {
     judged: "Changed like this",
     allow: "Allow the change",
     noJson: "This is no JSON.",
+    wrong: "Something is wrong, so nothing is sent.",
+    leftOut: "Left out of the call:",
+    add: (name: string) => `Add ${name}`,
+    leaveOut: "Leave out",
+    leaveOutThis: (name: string) => `Leave out ${name}`,
+    usual: (value: string) => `Default: ${value}`,
   },
   sent: {
     files: "Files that came along",

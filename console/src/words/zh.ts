@@ -203,6 +203,12 @@ export const zh: Words = {
     judged: "修改后",
     allow: "允许修改后的调用",
     noJson: "不是 JSON。",
+    wrong: "有内容不对，暂不发送。",
+    leftOut: "调用中未给出：",
+    add: (name) => `添加 ${name}`,
+    leaveOut: "不给出",
+    leaveOutThis: (name) => `不给出 ${name}`,
+    usual: (value) => `默认值：${value}`,
   },
   sent: {
     files: "随附的文件",

@@ -348,10 +348,20 @@ test("a form is filled in, and a call is changed and judged again before it is a
   await ask.getByRole("button", { name: "Change" }).click();
   await ask.getByLabel("content").fill("Buy bread.\n");
   await ask.getByText("+Buy bread.").waitFor();
+  // An argument that the call left out is added, with what the tool makes of it by itself, and taken out again.
+  await ask.getByRole("button", { name: "Add create_dirs" }).click();
+  assert.equal(await page.evaluate(() => document.activeElement.type), "checkbox");
+  await ask.getByRole("button", { name: "Add mode" }).click();
+  await ask.getByRole("combobox", { name: "mode" }).selectOption("append");
+  await ask.getByText("+Buy bread.").waitFor();
   await picture(page, "changed-call");
   await axe(page, "changed call");
   await ask.getByLabel("path").fill("bread.md");
   // What was judged is not what is written now.
+  assert.equal(await ask.getByRole("button", { name: "Allow the change" }).isDisabled(), true);
+  await ask.locator(".judged").getByText("+++ bread.md").waitFor();
+  await ask.getByRole("button", { name: "Leave out create_dirs" }).click();
+  assert.equal(await page.evaluate(() => document.activeElement.ariaLabel), "Add create_dirs");
   assert.equal(await ask.getByRole("button", { name: "Allow the change" }).isDisabled(), true);
   await ask.locator(".judged").getByText("+++ bread.md").waitFor();
   await ask.getByRole("button", { name: "Allow the change" }).click();

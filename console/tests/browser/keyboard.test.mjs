@@ -40,7 +40,7 @@ test("who has no mouse logs in, asks, changes a call and allows it", async () =>
   await tabTo(page, "section.ask [data-key=change]", "Shift+Tab");
   await page.keyboard.press("Enter");
   await ask.getByLabel("content").waitFor();
-  await tabTo(page, "section.ask .fields > :first-child textarea", "Shift+Tab");
+  await tabTo(page, "section.ask .fields > :nth-child(2) textarea", "Shift+Tab");
   await page.keyboard.press("Control+a");
   await page.keyboard.type("Only keys.");
   await ask.locator(".judged").getByText("+Only keys.").waitFor();

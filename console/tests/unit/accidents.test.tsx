@@ -302,13 +302,69 @@ describe("a changed call that is refused", () => {
   ])("at %s says so at the argument that holds it", async (field, name) => {
     await opened("approval/get");
     const row = { approval_id: "a", arguments: '{"path": "a.md", "edits": [{"old": "x"}]}' } as unknown as (typeof app.approvals.value)[number];
-    render(<Change row={row} judge={() => undefined} />, root());
+    render(<Change row={row} schema={null} moved={() => undefined} judge={() => undefined} />, root());
     await vi.advanceTimersByTimeAsync(400);
     const [{ id }] = sentAs("approval/get") as [Sent];
     FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32602, message: "it must not be empty", data: { type: "validation", field } } }) });
     await settle();
     expect(place()).toBe(name);
     expect([...root().querySelectorAll(".problem")].map((each) => each.textContent)).toEqual(["Not valid: it must not be empty"]);
+  });
+});
+
+describe("a call that is changed in the form of its tool", () => {
+  const schema = {
+    properties: { path: { type: "string", description: "<b>Where</b>" }, lines: { type: "integer", minimum: 1 }, deep: { type: "boolean", default: true } },
+    required: ["path"],
+  };
+  const row = { approval_id: "a", arguments: '{"path":"a.md"}' } as unknown as (typeof app.approvals.value)[number];
+  const judge = vi.fn();
+  const press = async (name: string) => {
+    root().querySelector<HTMLElement>(`button[aria-label="${name}"]`)!.click();
+    await settle();
+  };
+  const pause = () => vi.advanceTimersByTimeAsync(400);
+  const judged = () => sentAs("approval/get").map(({ params }) => params.arguments);
+
+  it("is judged again when an argument is added or left out, and by nothing that is wrong", async () => {
+    await opened("approval/get");
+    render(<Change row={row} schema={schema} moved={() => undefined} judge={judge} />, root());
+    await pause();
+    expect(judged()).toEqual(['{"path":"a.md"}']);
+    expect(root().querySelector(".under")!.textContent).toBe("<b>Where</b>");
+    judge.mockClear();
+    await press("Add deep");
+    expect(judge.mock.calls).toEqual([[null]]);
+    expect(document.activeElement).toBe(root().querySelector("input[type=checkbox]"));
+    await pause();
+    expect(judged().at(-1)).toBe('{"path":"a.md","deep":true}');
+    judge.mockClear();
+    await press("Add lines");
+    await pause();
+    expect(judge.mock.calls).toEqual([[null], [null, true]]);
+    expect(judged()).toHaveLength(2);
+    const lines = document.activeElement as HTMLInputElement;
+    expect(root().querySelector(`#${lines.getAttribute("aria-describedby")!.split(" ").at(-1)}`)!.textContent).toBe("This must be filled in.");
+    judge.mockClear();
+    await press("Leave out lines");
+    expect(judge.mock.calls).toEqual([[null]]);
+    expect(document.activeElement!.getAttribute("aria-label")).toBe("Add lines");
+    await press("Leave out deep");
+    await pause();
+    expect(judged().at(-1)).toBe('{"path":"a.md"}');
+    expect(root().querySelector(".problem")).toBeNull();
+    expect(root().querySelector('button[aria-label="Leave out path"]')).toBeNull();
+  });
+
+  it("is judged anew though a press and the next one come to the same", async () => {
+    await opened("approval/get");
+    render(<Change row={{ ...row, arguments: '{"lines":3}' }} schema={schema} moved={() => undefined} judge={judge} />, root());
+    await pause();
+    const input = root().querySelector<HTMLInputElement>("input[inputmode=numeric]")!;
+    input.value = "3 ";
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    await pause();
+    expect(judged()).toEqual(['{"lines":3}', '{"lines":3}']);
   });
 });
 

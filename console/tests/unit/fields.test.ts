@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { answerOf, argumentsOf, begun, jsonOf, type Field } from "../../src/parts/fields";
+import { answerOf, argumentsOf, begun, jsonOf, type Argument, type Field } from "../../src/parts/fields";
+import { parametersOf } from "../../src/parts/parameters";
 
 const FIELDS: Field[] = [
   { name: "name", required: true, least: 2, most: 5 },
@@ -37,19 +38,145 @@ describe("the answer to a form", () => {
   });
 });
 
+const argumentsNamed = (json: string, schema: unknown = null): readonly Argument[] => argumentsOf(json, parametersOf(schema)) ?? [];
+const jsonAs = (all: readonly Argument[]): unknown => JSON.parse((jsonOf(all) as { json: string }).json);
+
 describe("arguments that are changed", () => {
   it("come out as they went in", () => {
-    const parts = argumentsOf('{"path":"a\\"b.md","deep":{"x":[1,null]},"flag":true}');
-    expect(parts?.map(({ name, isText }) => [name, isText])).toEqual([["path", true], ["deep", false], ["flag", false]]);
-    expect(JSON.parse((jsonOf(parts ?? []) as { json: string }).json)).toEqual({ path: 'a"b.md', deep: { x: [1, null] }, flag: true });
-    expect(argumentsOf("[1]")).toBeNull();
-    expect(argumentsOf('{"id":12345678901234567890}')).toBeNull();
-    expect(argumentsOf('{"id":"12345678901234567890"}')).not.toBeNull();
-    expect(argumentsOf("no JSON")).toBeNull();
+    const parts = argumentsNamed('{"path":"a\\"b.md","deep":{"x":[1,null]},"flag":true,"__proto__":1}');
+    expect(parts.map(({ name, isText, shape }) => [name, isText, shape.kind])).toEqual([
+      ["path", true, "text"],
+      ["deep", false, "json"],
+      ["flag", false, "json"],
+      ["__proto__", false, "json"],
+    ]);
+    expect((jsonOf(parts) as { json: string }).json.replace(/\s/g, "")).toBe('{"path":"a\\"b.md","deep":{"x":[1,null]},"flag":true,"__proto__":1}');
+  });
+
+  it.each(["[1]", '{"id":12345678901234567890}', '{"n":1.0}', '{"n":-0}', '{"n":1e3}', "no JSON"])("are one text where they can't be kept: %s", (json) => {
+    expect(argumentsOf(json)).toBeNull();
+  });
+
+  it.each(['{"id":"12345678901234567890"}', '{"n":1.5}', '{"n":-12}', '{"n":1e+30}'])("are kept: %s", (json) => {
+    expect((jsonOf(argumentsNamed(json)) as { json: string }).json).toBe(json);
   });
 
   it("name the one that is no JSON", () => {
-    expect(jsonOf([{ name: "n", isText: false, text: "{" }])).toEqual({ wrong: "n" });
-    expect(jsonOf([{ name: "n", isText: false, text: " 10000000000000000001 " }])).toEqual({ json: '{"n":10000000000000000001}' });
+    const [n] = argumentsNamed('{"n":1}');
+    expect(jsonOf([{ ...n!, text: "{" }])).toEqual({ wrong: { name: "n", kind: "json", bound: 0 } });
+    expect(jsonOf([{ ...n!, text: " 10000000000000000001 " }])).toEqual({ json: '{"n":10000000000000000001}' });
+  });
+});
+
+const SCHEMA = {
+  type: "object",
+  properties: {
+    path: { type: "string", description: "Where\n it is." },
+    mode: { enum: ["append", "overwrite"], default: "overwrite" },
+    lines: { type: "integer", minimum: 1, maximum: 100, default: 10 },
+    share: { anyOf: [{ type: "number", exclusiveMinimum: 0 }, { type: "null" }] },
+    links: { type: ["boolean", "null"] },
+    tags: { type: "array", items: { type: "string" } },
+    level: { $ref: "#/$defs/Level" },
+    size: { enum: [1, 2.5] },
+    command: { anyOf: [{ type: "string" }, { type: "array" }] },
+    where: { allOf: [{ $ref: "#/$defs/Where" }] },
+    any: {},
+  },
+  required: ["path"],
+  $defs: { Level: { type: "string", enum: ["low", "high"], description: "How much." }, Where: { type: "object" } },
+};
+
+describe("a form of a tool's schema", () => {
+  const kinds = (json: string, schema: unknown = SCHEMA) =>
+    Object.fromEntries(argumentsNamed(json, schema).map(({ name, shape, text, isAbsent }) => [name, isAbsent ? `(${shape.kind} ${text})` : shape.kind]));
+
+  it("has a field for each argument, in its order, and says which the call leaves out", () => {
+    const all = argumentsNamed('{"links":false,"extra":1,"path":"a"}', SCHEMA);
+    expect(all.map(({ name }) => name).slice(0, 5)).toEqual(["path", "links", "extra", "mode", "lines"]);
+    expect(all.filter(({ isAbsent }) => !isAbsent).map(({ name }) => name)).toEqual(["path", "links", "extra"]);
+    expect(all[0]!.parameter).toMatchObject({ isRequired: true, description: "Where it is." });
+    expect(all.find(({ name }) => name === "level")!.parameter!.description).toBe("How much.");
+    expect(jsonAs(all)).toEqual({ links: false, extra: 1, path: "a" });
+  });
+
+  it("is of the kinds of its values, and begins what is added with the default", () => {
+    expect(kinds('{"path":"a"}')).toEqual({
+      path: "text",
+      mode: "(choice overwrite)",
+      lines: "(integer 10)",
+      share: "(number )",
+      links: "(yes_no false)",
+      tags: "(json [])",
+      level: "(choice low)",
+      size: "(choice 1)",
+      command: "(text )",
+      where: "(json {})",
+      any: "(text )",
+    });
+    expect(kinds('{"path":"a","mode":"append","lines":3,"share":0.5,"links":true,"tags":["x"],"level":"high","size":2.5,"command":["ls"],"where":{},"any":[]}')).toEqual({
+      ...{ path: "text", mode: "choice", lines: "integer", share: "number", links: "yes_no", tags: "json", level: "choice" },
+      ...{ size: "choice", command: "json", where: "json", any: "json" },
+    });
+  });
+
+  it("leaves a value that does not fit as the text that it is", () => {
+    expect(kinds('{"path":5,"mode":"other","lines":1.5,"share":null,"links":"yes","level":1,"size":3,"command":"ls"}')).toMatchObject({
+      ...{ path: "json", mode: "text", lines: "json", share: "json", links: "text", level: "json", size: "json", command: "text" },
+    });
+  });
+
+  it("adds an argument and leaves one out", () => {
+    const all = argumentsNamed('{"path":"a","lines":3}', SCHEMA);
+    const without = (name: string, isAbsent: boolean) => all.map((each) => (each.name === name ? { ...each, isAbsent } : each));
+    expect(jsonAs(without("lines", true))).toEqual({ path: "a" });
+    expect(jsonAs(without("mode", false))).toEqual({ path: "a", lines: 3, mode: "overwrite" });
+  });
+
+  it.each([
+    ["lines", "", "required", 0],
+    ["lines", "ten", "number", 0],
+    ["lines", "+1", "number", 0],
+    ["lines", "true", "number", 0],
+    ["lines", "1.5", "number", 0],
+    ["lines", "0", "least", 1],
+    ["lines", "101", "most", 100],
+    ["share", "1,5", "number", 0],
+    ["tags", "[", "json", 0],
+  ])("refuses %s: %j, and says why", (name, text, kind, bound) => {
+    const all = argumentsNamed('{"lines":3,"share":0.5,"tags":[]}', SCHEMA).map((each) => (each.name === name ? { ...each, text } : each));
+    expect(jsonOf(all)).toEqual({ wrong: { name, kind, bound } });
+  });
+
+  it("sends a number as it is written", () => {
+    const all = argumentsNamed('{"lines":3,"share":0.5}', SCHEMA).map((each) => ({ ...each, text: each.name === "share" ? " 1.50e-3 " : each.text }));
+    expect(jsonOf(all)).toEqual({ json: '{"lines":3,"share":1.50e-3}' });
+  });
+
+  it("is of nothing that a stranger's schema makes of it", () => {
+    for (const odd of [null, 1, "x", [], { properties: 1 }, { properties: [] }, { properties: { path: null }, required: "path" }]) {
+      expect(kinds('{"path":"a"}', odd)).toMatchObject({ path: "text" });
+    }
+    const circle = { anyOf: [{ $ref: "#/$defs/A" }, { $ref: "#/$defs/A" }] };
+    const hostile = {
+      properties: {
+        path: { $ref: "#/$defs/A", description: "<img src=x onerror=alert(1)> ".repeat(1000) },
+        toString: { type: "toString", default: null },
+        far: { $ref: "https://example.org/schema" },
+        hidden: { $ref: "#/$defs/constructor" },
+        both: { allOf: [{ type: "string" }, { type: "integer" }] },
+        mixed: { enum: ["a", 1], minimum: "x" },
+        bound: { type: "integer", minimum: "1", maximum: 1e300 },
+        ["n".repeat(200)]: { type: "string" },
+        ...Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`p${at}`, { enum: Array.from({ length: 200 }, String) }])),
+      },
+      $defs: { A: circle },
+    };
+    const all = argumentsNamed('{"path":"a"}', hostile);
+    expect(all.length).toBe(99); // those behind the hundredth, and a name that is no name, are left out
+    expect(all[0]!.shape.kind).toBe("text");
+    expect(all[0]!.parameter!.description.length).toBe(401);
+    expect(kinds("{}", hostile)).toMatchObject({ toString: "(text )", far: "(text )", hidden: "(text )", both: "(text )", mixed: "(text )", bound: "(integer )", p1: "(text )" });
+    expect(all.find(({ name }) => name === "bound")!.shape).toMatchObject({ least: null, most: null });
   });
 });
