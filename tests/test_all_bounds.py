@@ -355,6 +355,7 @@ ALONE: dict[str, str] = {
         cli/ask/dialogue: KEY_ROWS
         cli/ask/edit_form: MIN_LONG_CHARS
         cli/ask/editing: MAX_EDITED_BYTES
+        cli/ask/parameter_lines: MAX_LINES MAX_LINE_CHARS MAX_NAME_CHARS MAX_OPTIONS MAX_STEPS MAX_VALUE_CHARS
         cli/ask/read_ahead: MAX_READ_AHEAD
         cli/ask/skills: MAX_ASKED MAX_SHOWN_LINES
         cli/run/attachments: LARGE_BYTES

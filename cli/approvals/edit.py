@@ -66,7 +66,10 @@ async def _edited(
     while True:
         changed: ApprovalRequest | None = None
         try:
-            current, draft = await editor.edit(request.tool, current, draft), None
+            current, draft = (
+                await editor.edit(request.tool, current, draft, request.parameters),
+                None,
+            )
             changed = await consider(current)
         except EditProblem as problem:
             draft = problem.draft

@@ -11,7 +11,7 @@ everything that happened before it is printed. What was typed before a question 
 away, and so is what is left of a paste behind the answer.
 
 Begin with `dialogue`, then `pending_questions`. `editing` runs an editor on the arguments, `edit_form` is
-the file that it edits, `skills` asks about skills of a workspace, `gone_agent` whether a session goes on whose agent is gone, `read_ahead` hears
+the file that it edits, `parameter_lines` says in it what the tool takes, `skills` asks about skills of a workspace, `gone_agent` whether a session goes on whose agent is gone, `read_ahead` hears
 answers while a question is open, `notify` rings the bell and the desktop.
 Comes in: `ApprovalRequest`, `UserQuestion`, events on record, lines from a `Keyboard`.
 Goes out: `ApprovalAnswer`, `PersonAnswer`; text, escaped, on the terminal.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -43,8 +44,9 @@ LOOK_SECONDS = 0.1
 KEY_ROWS = 7
 """The rows of what may be answered, of what it covers, and of the answer, at 80 columns."""
 
-Consider = Callable[[str], Awaitable[ApprovalRequest]]
-"""Returns the question as it is with other arguments; raises when they are not possible."""
+Consider = Callable[[str | None], Awaitable[ApprovalRequest]]
+"""Returns the question as it is with other arguments, or with its own and the schema of its tool; raises when they are
+not possible."""
 
 
 Others = Callable[[], Awaitable[list[ApprovalRequest]]]
@@ -334,11 +336,20 @@ class Dialogue:
         reason = await self._keyboard.line("Why not? (Enter: without a reason) ") or ""
         return _deny(reason, scope, pattern)
 
+    async def _parameters(self) -> dict[str, Any] | None:
+        """Return the schema of the tool's arguments, if there is one."""
+        try:
+            return (await self._consider(None)).parameters
+        except CallboardError:  # the edit will say what is wrong
+            return None
+
     async def _edit(self) -> None:
         """Have the person change the arguments, and show the result; nothing is sent yet."""
         before = self._asked.arguments if self._refused is None else self._refused
         try:
-            edited = await self._editor.edit(self._request.tool, before, self._draft)
+            edited = await self._editor.edit(
+                self._request.tool, before, self._draft, await self._parameters()
+            )
         except EditProblem as problem:
             self._draft = problem.draft
             kept = "; [e] goes on from what you wrote" if problem.draft is not None else ""

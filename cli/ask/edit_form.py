@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import msgspec
 
 from ..terminal.escaping import safe_line
+from .parameter_lines import parameter_lines
 
 MIN_LONG_CHARS = 100
 """A text of one line is easier to edit outside JSON from about the width of a screen on."""
@@ -16,7 +18,7 @@ MIN_LONG_CHARS = 100
 HEADER = """\
 // The arguments of {tool}. What you save is shown to you before it is sent.
 // To change nothing: leave them as they are, or end the editor with an error (:cq in vi).
-// Lines like these, at the top, don't count.
+{takes}// Lines like these, at the top, don't count.
 """
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -50,10 +52,13 @@ class Form(msgspec.Struct, frozen=True):
     is_padded: bool = False
 
 
-def form_of(tool: str, arguments: str) -> Form:
-    """Return the form of these arguments, a JSON object."""
+def form_of(tool: str, arguments: str, parameters: Mapping[str, Any] | None = None) -> Form:
+    """Return the form of these arguments, a JSON object; with a schema, it says what the tool takes."""
     values: dict[str, Any] = json.loads(arguments)
-    header = HEADER.format(tool=safe_line(tool))
+    takes = [f"//   {line}\n" for line in parameter_lines(parameters)]
+    if takes:
+        takes.insert(0, "// What it takes; what is not required may be added or left out:\n")
+    header = HEADER.format(tool=safe_line(tool), takes="".join(takes))
     long = max((name for name in values if _is_long(values[name])), key=_size(values), default=None)
     if long is None:
         return Form(f"{header}{_pretty(values)}\n")

@@ -21,6 +21,7 @@ from ..show.question_text import block
 from ..terminal.escaping import exact, safe_line
 from ..terminal.keyboard import Keyboard
 from .edit_form import EditProblem, Form, arguments_of, form_of, is_same
+from .parameter_lines import is_text, parameter_lines, properties_of
 
 MAX_EDITED_BYTES = 16 * 1024 * 1024
 """The largest edited file: more than a call's arguments may take."""
@@ -52,16 +53,28 @@ class Editor:
         self._command = environ.get("VISUAL") or environ.get("EDITOR") or ""
         self._undo = ExitStack()
 
-    async def edit(self, tool: str, arguments: str, draft: str | None = None) -> str:
-        """Return the arguments as a person changed them, a JSON object; `draft` is an earlier try.
+    async def edit(
+        self,
+        tool: str,
+        arguments: str,
+        draft: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Return the arguments as a person changed them, a JSON object.
+
+        Args:
+            tool: The name of the tool.
+            arguments: The arguments as they are.
+            draft: What they wrote in an earlier try, to go on with.
+            parameters: The schema of the tool's arguments, from which they are told what it takes.
 
         Raises:
             EditProblem: The edit can't be used.
         """
         if self._command.strip():
-            changed = await self._edit_as_file(form_of(tool, arguments), draft)
+            changed = await self._edit_as_file(form_of(tool, arguments, parameters), draft)
         else:
-            changed = await self._edit_inline(arguments)
+            changed = await self._edit_inline(arguments, parameters)
         if is_same(changed, arguments):
             raise EditProblem("what you saved is what was there")
         return changed
@@ -85,15 +98,29 @@ class Editor:
         """End an open editor and restore the terminal, before an exit on the spot."""
         self._undo.close()
 
-    async def _edit_inline(self, arguments: str) -> str:
+    async def _edit_inline(self, arguments: str, parameters: Mapping[str, Any] | None) -> str:
         values: dict[str, Any] = json.loads(arguments)
-        if not values:
+        left_out = {
+            name: schema for name, schema in properties_of(parameters).items() if name not in values
+        }
+        if not values and not left_out:
             raise EditProblem("there are no arguments")
         self._keyboard.write(
             "VISUAL and EDITOR name no editor, so argument by argument: Enter keeps a value; a\n"
             "text is typed as it is, or in quotes with JSON's escapes; anything else, as JSON.\n"
         )
         changed = {name: await self._value(name, value) for name, value in values.items()}
+        if lines := parameter_lines(parameters, values):
+            self._keyboard.write("It also takes, and was not given:\n")
+            self._keyboard.write("".join(f"  {line}\n" for line in lines))
+        while left_out and (name := await self._keyboard.line("add which one? (Enter: none) ")):
+            if name not in left_out:
+                self._keyboard.write(f"Not added: {safe_line(name)} is none of these.\n")
+                continue
+            begins = "" if is_text(left_out.pop(name), parameters or {}) else None
+            value = await self._value(name, begins)
+            if value not in ("", None):
+                changed[name] = value
         return json.dumps(changed)
 
     async def _value(self, name: str, value: Any) -> Any:

@@ -492,6 +492,9 @@ origin?: string
 is_deferred?: boolean
 number?: number
 count?: number
+parameters?: ({
+
+} | null)
 covers?: (Binding | null)
 }
 }
@@ -3802,4 +3805,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: e872dbe440904cf1002b4dbb02f3c43be786bd42608b428ee4ec12907e4d7568
+// Of the schema: cb29a240f493a34c788fe1b3eb8a3879e7682aad033e4acfd1608271124cc164
