@@ -15,7 +15,7 @@ from ..tool import ToolContext, tool
 from .program_result import ending, processes, result_fields
 
 SECONDS = 10.0
-ANSWER_SECONDS = 0.1
+ANSWER_SECONDS = 0.5
 """The part of a call's time that is kept for reporting that a process still runs."""
 
 READING = frozenset({"list", "output", "wait"})
@@ -123,7 +123,7 @@ async def _wait(handle: Processes, process_id: str, seconds: float) -> ToolResul
     """Wait as long as the call may; a process may still run then."""
     now = trio.current_time()
     end = min(now + seconds, trio.current_effective_deadline())
-    with trio.move_on_at(end - min(ANSWER_SECONDS, max(0.0, (end - now) / 10))):
+    with trio.move_on_at(end - min(ANSWER_SECONDS, max(0.0, (end - now) / 4))):
         await handle.wait(process_id)
     found = next((each for each in handle.list() if each.process_id == process_id), None)
     if found is None:
