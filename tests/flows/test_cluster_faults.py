@@ -40,8 +40,7 @@ INPUTS = 20 if SOAK else 5
 SESSIONS = 3
 MANY = (67, 67, 66) if SOAK else (3, 3, 2)
 """The sessions of three nodes."""
-MANY_INPUTS = 20 if SOAK else 6
-"""Of the first nodes' sessions some are left when the last node has begun."""
+MANY_INPUTS = 20 if SOAK else 4
 SLEEP_SECONDS = 10.0 if SOAK else 3.0
 """Longer than a lease, and as long as a machine may be suspended."""
 HOUR = 3600.0
@@ -106,10 +105,13 @@ def test_all_sessions_of_three_nodes_go_on_when_one_is_killed_and_one_sleeps(
     url: str, tmp_path: Path
 ) -> None:
     with (
-        node_process(url, "c", tmp_path, MANY[2], MANY_INPUTS) as c,
-        node_process(url, "b", tmp_path, MANY[1], MANY_INPUTS) as b,
-        node_process(url, "a", tmp_path, MANY[0], MANY_INPUTS) as a,
+        node_process(url, "c", tmp_path, MANY[2], MANY_INPUTS, "--held") as c,
+        node_process(url, "b", tmp_path, MANY[1], MANY_INPUTS, "--held") as b,
+        node_process(url, "a", tmp_path, MANY[0], MANY_INPUTS, "--held") as a,
     ):
+        (tmp_path / "go").touch()  # nobody has done its own before the last has begun
+        wait_until(lambda: effects_of(tmp_path, "a"), "a call of a")
+        wait_until(lambda: effects_of(tmp_path, "b"), "a call of b")
         owed: dict[str, tuple[set[str], float]] = {}
         a.kill()
         a.wait()

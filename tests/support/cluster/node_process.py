@@ -1,11 +1,11 @@
 """One node of a cluster as a process: it begins sessions whose calls have effects that can be counted.
 
-    node_process.py URL NODE FOLDER SESSIONS INPUTS [--skew SECONDS] [--insist] [--program SECONDS]
+    node_process.py URL NODE FOLDER SESSIONS INPUTS [--skew SECONDS] [--insist] [--held] [--program SECONDS]
 
 Each session gets some inputs at once; the turn of each makes one call, which writes its key, the node and the time
 into FOLDER/effects. What it says on stdout: `ready` when its sessions are on record, `fenced` when others have them. `--skew` has its wall
 clock go wrong by so much. `--insist` has it write titles into its sessions all the time, past everything that would keep it
-from that but the database, and write each outcome into FOLDER/insisted.
+from that but the database, and write each outcome into FOLDER/insisted. `--held` has its calls wait until there is FOLDER/go.
 `--program` has each call run a program instead, which writes its node and the machine's time since its start into
 FOLDER/work/programs, again and again for so many seconds.
 """
@@ -35,6 +35,7 @@ from callboard.runtime.messages import AppendEvents
 
 MAX_REQUESTS = 100_000
 CALL_SECONDS = 0.5
+LOOK_SECONDS = 0.02
 INSIST_SECONDS = 0.02
 PROGRAM_PAUSE_SECONDS = 0.02
 
@@ -85,13 +86,23 @@ async def insist(
 
 
 async def main(
-    url: str, node: str, folder: str, sessions: int, inputs: int, *, insists: bool, seconds: float
+    url: str,
+    node: str,
+    folder: str,
+    sessions: int,
+    inputs: int,
+    *,
+    insists: bool,
+    is_held: bool,
+    seconds: float,
 ) -> None:
-    effects = Path(folder) / "effects"
+    effects, go = Path(folder) / "effects", Path(folder) / "go"
 
     @callboard.tool(effect="once")
     async def count(key: str) -> str:
         """Writes a line: the effect that must not happen twice."""
+        while is_held and not go.exists():  # ruff: ignore[async-busy-wait]  the test makes it
+            await trio.sleep(LOOK_SECONDS)
         with effects.open("a", encoding="ascii") as file:
             file.write(f"{key} {node} {time.time()}\n")
         await trio.sleep(CALL_SECONDS)
@@ -149,11 +160,12 @@ if __name__ == "__main__":
         parser.add_argument(name, type=int)
     parser.add_argument("--skew", type=float, default=0.0)
     parser.add_argument("--insist", action="store_true")
+    parser.add_argument("--held", action="store_true")
     parser.add_argument("--program", type=float, default=0.0)
     given = parser.parse_args()
     if given.skew:
         go_wrong(given.skew)
-    run = partial(main, insists=given.insist, seconds=given.program)
+    run = partial(main, insists=given.insist, is_held=given.held, seconds=given.program)
     try:
         trio.run(run, given.url, given.node, given.folder, given.sessions, given.inputs)
     except NodeFenced:
