@@ -142,6 +142,9 @@ function filesOf(attached: Attached): SentFile[] {
   });
 }
 
+type PlanItem = (Event & { type: "plan_set" })["items"][number];
+const planned = ({ text, status }: PlanItem) => ({ text, status: status ?? "pending" });
+
 export class Session {
   rows: Row[] = [];
   readonly live = new LiveAnswer();
@@ -165,6 +168,7 @@ export class Session {
   epoch = "";
   /** Grows with each change but those of the answer that is being written and of output: the list is made again only then. */
   revision = 0;
+  #isPlanned = false;
   #at = new Map<string, Row>();
   /** Positions behind which the record has nothing for a while, where one would expect more. */
   readonly #ends = new Set<number>();
@@ -248,6 +252,20 @@ export class Session {
     session.plan = kept.plan;
     for (const each of kept.waiting) session.waiting.add(each);
     return session;
+  }
+
+  /** Take the arguments of the last call that set a plan, unless an event has said a later one. */
+  planWas(json: string): void {
+    if (this.#isPlanned) return;
+    let items: unknown;
+    try {
+      items = (JSON.parse(json) as { items?: unknown }).items;
+    } catch {
+      return; // another tool's that has this name
+    }
+    if (!Array.isArray(items)) return;
+    this.plan = (items as Partial<PlanItem>[]).flatMap(({ text, status }) => (typeof text === "string" ? [planned({ text, ...(status && { status }) })] : []));
+    this.revision += 1;
   }
 
   /** Take the questions that wait for an answer now. */
@@ -416,7 +434,8 @@ export class Session {
         this.questions.delete(event.question_id);
         return;
       case "plan_set":
-        this.plan = event.items.map(({ text, status }) => ({ text, status: status ?? "pending" }));
+        this.plan = event.items.map(planned);
+        this.#isPlanned = true;
         return;
       case "message_sent":
         return; // the call that sent it shows it

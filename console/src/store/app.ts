@@ -40,14 +40,14 @@ export interface Sift {
   via: string;
   workspace: string;
 }
-export const NO_SIFT: Sift = { agent: "", kind: "people", via: "", workspace: "" };
+export const NO_SIFT: Sift = { agent: "", kind: "people", via: "all", workspace: "" };
 export const sift = signal<Sift>(NO_SIFT);
 /** What of a request says which sessions are meant. */
 export const filterOf = ({ agent, kind, via, workspace }: Sift) => ({
   include_children: kind !== "people",
   ...(agent === "" ? {} : { agent }),
   ...(kind === "people" || kind === "all" ? {} : { kind }),
-  ...(via === "" ? {} : { via: via === "own" ? "" : via }),
+  ...(via === "all" ? {} : { via: via === "own" ? "" : via }),
   ...(workspace === "" ? {} : { workspace }),
 });
 export const approvals = signal<ApprovalRow[]>([]);

@@ -151,14 +151,16 @@ async function read(id: string): Promise<void> {
 
 /** What no page of messages says. */
 async function ask(session: Session): Promise<void> {
-  const [questions, row] = await Promise.all([
+  const [questions, row, plans] = await Promise.all([
     app.link.request("question/list", { session_id: session.id }),
     app.link.request("session/get", { session_id: session.id }),
+    app.link.request("tool/history", { session_id: session.id, name: "plan", status: "success", limit: 1 }),
   ]);
   session.title ??= row.title;
   session.agent ||= row.agent;
   session.waitingFor = row.waiting_for ?? "";
   if (row.is_active && session.turnId === "") session.turnId = "?";
+  session.planWas(plans.calls[0]?.arguments ?? "{}");
   session.asksAre(questions.questions);
   changed();
 }

@@ -293,7 +293,7 @@ export const en = {
     kinds: { people: "not delegated", all: "delegated ones, too", branch: "delegated branches", worker: "delegated workers" },
     via: "Begun by",
     vias: {
-      "": "anyone",
+      all: "anyone",
       own: "people and programs of callboard",
       openai: "programs for OpenAI's API",
       mcp: "MCP clients",

@@ -277,7 +277,7 @@ export const zh: Words = {
     kinds: { people: "非委派的", all: "包括委派的", branch: "委派的分支", worker: "委派的工作者" },
     via: "发起者",
     vias: {
-      "": "全部",
+      all: "全部",
       own: "callboard 自己的客户端",
       openai: "使用 OpenAI 接口的程序",
       mcp: "MCP 客户端",

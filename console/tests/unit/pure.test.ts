@@ -154,6 +154,18 @@ describe("a session, event by event", () => {
   };
   const row = (id: string, position: number, more: object = {}) => ({ message_id: id, session_id: "s", position, type: "assistant", content: "Yes.", created_at_ms: 0, ...more });
 
+  it.each([
+    ['{"items":[{"text":"look"},{"text":"write","status":"done"}]}', ["look pending", "write done"]],
+    ['{"items":[{"text":7},{"title":"of another tool"}]}', []],
+    ['{"items":"none"}', []],
+    ["no JSON", []],
+    ["{}", []],
+  ])("has the plan of before it was opened: %s", (json, plan) => {
+    const its = new Session("s");
+    its.planWas(json);
+    expect(its.plan.map((each) => `${each.text} ${each.status}`)).toEqual(plan);
+  });
+
   it("has files, a plan, notes and what is set aside, and what no page knew before", () => {
     const its = take(
       new Session("s"),
@@ -176,6 +188,8 @@ describe("a session, event by event", () => {
     );
     expect(its.get("i")?.files).toEqual([{ name: "", type: "image/png", size: 0 }, { name: "a.txt", type: "text/plain", size: 4 }]);
     expect(its.plan).toEqual([{ text: "look", status: "pending" }, { text: "write", status: "done" }]);
+    its.planWas('{"items":[{"text":"of an earlier call"}]}');
+    expect(its.plan).toHaveLength(2);
     expect(its.rows.map((each) => [each.kind, each.content])).toEqual([["system", "Go."], ["system", "Model: p/m, because: it is busy"], ["system", "The answer was not taken: no JSON"], ["user", ""], ["user", "Less."]]);
     expect([its.turnId, its.waiting.size, its.unknown]).toEqual(["t", 0, 1]);
     take(its, { type: "turn_ended", turn_id: "t", outcome: "failed" });
