@@ -109,7 +109,12 @@ async def list_messages(caller: Caller, params: wire.ListMessages) -> wire.Messa
         elif last is not None:
             after = last.position
         return await store.messages(
-            params.session_id, after=after, before=before, latest_first=latest_first, limit=count
+            params.session_id,
+            after=after,
+            before=before,
+            latest_first=latest_first,
+            limit=count,
+            from_message=params.from_message if last is None else None,
         )
 
     rows, has_more = await byte_page(read, page(params.limit))

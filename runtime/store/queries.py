@@ -48,6 +48,7 @@ from .rows import (
 )
 from .tables.inputs import OPEN_CALLS, OPEN_QUESTIONS, SELECT_INPUTS, WAKING
 from .tables.lists import (
+    MESSAGE_POSITION,
     SELECT_FIRST_MESSAGES,
     SELECT_LATEST_MESSAGES,
     SELECT_TURN_START,
@@ -293,6 +294,7 @@ class Queries:
         before: int | None = None,
         latest_first: bool = False,
         limit: int | None = None,
+        from_message: str | None = None,
     ) -> list[MessageRow]:
         """Return messages of a session, in order, or the latest first.
 
@@ -302,8 +304,20 @@ class Queries:
             before: Only those in front of this position.
             latest_first: From the end to the beginning; the next page is `before` the last one's position.
             limit: At most so many; `None` is all.
+            from_message: Begin with this message; by default with the first or the last one.
+
+        Raises:
+            NotFoundError: The session has no message `from_message`.
         """
         end = MAX_POSITION if before is None else before
+        if from_message is not None:
+            found = self._rows(MESSAGE_POSITION, (session_id, from_message))
+            if not found:
+                raise NotFoundError(f"{session_id} has no message {from_message}")
+            ((position,),) = found
+            after, end = (
+                (after, min(end, position + 1)) if latest_first else (max(after, position - 1), end)
+            )
         query = SELECT_LATEST_MESSAGES if latest_first else SELECT_FIRST_MESSAGES
         return self._structs(MessageRow, query, (session_id, after, end, _bound(limit)))
 

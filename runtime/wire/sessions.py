@@ -63,13 +63,17 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 class ListMessages(msgspec.Struct, frozen=True):
-    """Messages of a session between two positions, in order, or from the end with `latest_first`."""
+    """Messages of a session between two positions, in order, or from the end with `latest_first`.
+
+    With `from_message`, the page begins with that message, wherever in the session it stands.
+    """
 
     session_id: Word
     after: WireInteger = 0
     before: WireInteger | None = None
     latest_first: bool = False
     limit: WireInteger = 100
+    from_message: Word | None = None
 
 
 class GetAttachment(msgspec.Struct, frozen=True, kw_only=True):

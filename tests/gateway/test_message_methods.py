@@ -39,6 +39,31 @@ async def test_pages_are_read_from_both_ends() -> None:
         assert await client.messages(session_id, before=1, latest_first=True) == []
 
 
+async def test_a_page_begins_with_a_message_wherever_it_stands() -> None:
+    async with open_daemon(answers(4)) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        for n in range(4):
+            await client.ask(session_id, f"Question {n}.")
+        sixth = (await client.messages(session_id))[5].message_id
+        for is_up, wanted in ((False, [6, 7, 8]), (True, [6, 5, 4])):
+            rows = await client.messages(
+                session_id, from_message=sixth, latest_first=is_up, limit=3
+            )
+            assert [row.position for row in rows] == wanted
+        # A page that ends at its size goes on behind its last message, and not with the first one again.
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("callboard.gateway.shared.pages.PAGE_BYTES", 1)
+            rows = await client.messages(session_id, from_message=sixth)
+            assert [row.position for row in rows] == [6, 7, 8]
+        other = (await client.create_session()).session_id
+        with pytest.raises(NotFoundError, match=f"{other} has no message {sixth}"):
+            await client.messages(other, from_message=sixth)
+        limited = daemon.new_token("limited", Role.OBSERVER, sessions=(other,))
+        async with open_greeted(daemon, limited) as raw:
+            refused = await raw.call("session/messages", session_id=session_id, from_message=sixth)
+            assert refused["error"]["code"] == NOT_FOUND
+
+
 async def test_files_that_came_with_an_input_are_read_in_parts_behind_a_restart_of_the_page() -> (
     None
 ):

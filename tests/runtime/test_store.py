@@ -422,7 +422,7 @@ async def test_of_a_deleted_message_no_file_is_left(store: Store) -> None:
 
 
 async def test_messages_are_paged_by_position(store: Store) -> None:
-    await put(store, CREATED, *(said(str(n)) for n in range(5)))
+    await put(store, CREATED, *(said(str(n), f"i{n}") for n in range(5)))
     assert [m.content for m in await store.messages("s1", after=1, limit=2)] == ["1", "2"]
     assert [m.content for m in await store.messages("s1", after=4)] == ["4"]
     end = await store.messages("s1", latest_first=True, limit=2)
@@ -430,6 +430,15 @@ async def test_messages_are_paged_by_position(store: Store) -> None:
     earlier = await store.messages("s1", before=end[-1].position, latest_first=True)
     assert [m.content for m in earlier] == ["2", "1", "0"]
     assert [m.position for m in await store.messages("s1", after=1, before=4)] == [2, 3]
+    third = earlier[0].message_id
+    from_it = [
+        await store.messages("s1", from_message=third, latest_first=is_up)
+        for is_up in (False, True)
+    ]
+    assert [[m.position for m in rows] for rows in from_it] == [[3, 4, 5], [3, 2, 1]]
+    assert [m.position for m in await store.messages("s1", from_message=third, after=3)] == [4, 5]
+    with pytest.raises(NotFoundError, match="s1 has no message i9"):
+        await store.messages("s1", from_message="i9")
 
 
 async def test_why_an_answer_is_not_whole_is_in_its_row(store: Store) -> None:

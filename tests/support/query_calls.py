@@ -72,6 +72,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"session_id": "s1"},
         {"session_id": "s1", "after": 1, "limit": 1},
         {"session_id": "s1", "before": 9, "latest_first": True, "limit": 1},
+        {"session_id": "s1", "from_message": "i"},
     ],
     "whole_messages": [{"session_id": "s1", "message_ids": ["i", "call:c1"]}],
     "message_file": [{"session_id": "s1", "message_id": "i", "number": 0}],

@@ -9,8 +9,14 @@ import * as reading from "../store/reading";
 
 const MARK = "found";
 
-/** The message that the list should show once it is read; one whose position is 0 is looked for from the end on. */
-export const wanted = signal<{ id: string; position: number } | null>(null);
+interface Wanted {
+  id: string;
+  position: number;
+}
+/** The message that the list should show once it is read; of one whose position is 0, the daemon is asked for it. */
+export const wanted = signal<Wanted | null>(null);
+/** The message whose position is asked for. */
+let located: Wanted | null = null;
 /** The words that somebody finds in the session. */
 export const sought = signal("");
 
@@ -32,9 +38,10 @@ export function Jump({ items, session }: JumpProps) {
     if (its === null) return;
     const row = session.get(its.id);
     if (row === undefined) {
-      const gap = its.position > 0 ? session.gapWith(its.position) : items.findLast((each) => each.kind === "gap")?.gap;
-      if (gap == null) wanted.value = null;
-      else void reading.fill(gap, its.position || "end");
+      if (its.position === 0) return void locate(session, its);
+      const gap = session.gapWith(its.position);
+      if (gap === null) wanted.value = null;
+      else void reading.fill(gap, its.position);
       return;
     }
     wanted.value = null;
@@ -50,6 +57,23 @@ export function Jump({ items, session }: JumpProps) {
   // Undone with the layout: a passive effect is undone after the next frame, which would mark once more.
   useLayoutEffect(() => mark(words), [words]);
   return null;
+}
+
+/** Ask where in the record a message stands, so that it is read at once and not page by page from the end on. */
+async function locate(session: Session, its: Wanted): Promise<void> {
+  if (located === its) return;
+  located = its;
+  const next = (to: Wanted | null) => wanted.peek() === its && (wanted.value = to);
+  try {
+    const { messages } = await app.link.request("session/messages", { session_id: session.id, from_message: its.id, limit: 1 });
+    next(messages[0] === undefined ? null : { id: its.id, position: messages[0].position });
+  } catch (error) {
+    if (app.isGone(error)) located = null; // it is asked again when the connection is back
+    else {
+      next(null);
+      app.say(error);
+    }
+  }
 }
 
 /** Open the card of a call, and mark what an address led to. */

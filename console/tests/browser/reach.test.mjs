@@ -81,7 +81,7 @@ test("a hit of the search and a row of a timeline lead to their message, however
     await other.page.locator(marked).waitFor({ state: "detached" });
   }
   await other.close();
-  // The timeline knows no places of the record: the one of its row is looked for from the end on.
+  // The timeline knows no places of the record: the daemon says where the message of a row stands.
   const third = await opened();
   await third.page.goto(turn);
   await third.page.getByRole("table").getByRole("link", { name: "read_file" }).click();

@@ -41,6 +41,12 @@ order by m.position"""
 SELECT_FIRST_MESSAGES = f"{SELECT_MESSAGES} limit ?"
 SELECT_LATEST_MESSAGES = f"{SELECT_MESSAGES} desc limit ?"
 
+MESSAGE_POSITION = (
+    "select m.position from messages m join sessions s on s.id = m.session"
+    " where s.session_id = ? and m.message_id = ? order by m.position limit 1"
+)
+"""Where a message stands: read from the session's own messages, some milliseconds of ten thousand."""
+
 WHOLE_MESSAGES = (
     "select m.message_id from messages m join sessions s on s.id = m.session"
     " where s.session_id = ? and (m.message_id in (select value from json_each(?))"

@@ -170,9 +170,13 @@ class Client(ClientPrompts, ToolRequests):
         before: int | None = None,
         latest_first: bool = False,
         limit: int = 100,
+        from_message: str | None = None,
     ) -> list[MessageRow]:
-        """Return messages between two positions, in order or the latest first; see `Session.messages`."""
-        wanted = wire.ListMessages(session_id, after, before, latest_first, limit)
+        """Return messages between two positions, in order or the latest first; see `Session.messages`.
+
+        With `from_message`, the first one is that message; `NotFoundError` if the session has none.
+        """
+        wanted = wire.ListMessages(session_id, after, before, latest_first, limit, from_message)
         return await read_messages(self, wanted)
 
     async def attachment(self, session_id: str, message_id: str, number: int = 0) -> Attachment:

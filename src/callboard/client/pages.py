@@ -23,9 +23,9 @@ async def read_messages(client: Asking, wanted: ListMessages) -> list[MessageRow
             return rows
         last = rows[-1].position
         if wanted.latest_first:
-            params = replace(wanted, before=last, limit=left)
+            params = replace(wanted, before=last, limit=left, from_message=None)
         else:
-            params = replace(wanted, after=last, limit=left)
+            params = replace(wanted, after=last, limit=left, from_message=None)
 
 
 async def read_approvals(client: Asking, wanted: ListApprovals) -> list[ApprovalRow]:
