@@ -12,7 +12,7 @@ from callboard.client.client import connect
 from callboard.client.subscriptions import RemoteTopic
 from callboard.config.sections import ServerSettings
 from callboard.providers.testing.script import reply
-from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, SessionCreated
+from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, QuestionAsked, SessionCreated
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.topics import TopicCurrent, TopicUpdate
 from support.gateway.daemon_scene import open_client, open_daemon, open_raw
@@ -129,6 +129,37 @@ async def test_a_limited_token_hears_of_its_own_sessions_alone() -> None:
         ):
             behind = await updates(topic, 3)
             assert {each.update.session_id for each in behind} == {mine.session_id}
+
+
+async def test_a_limited_token_hears_of_questions_in_its_own_sessions_alone() -> None:
+    question = reply(calls=[("ask_user", {"question": "Which door?", "options": ["left"]})])
+    model = callboard.ScriptedModel([question, reply("So."), question, reply("So.")])
+    async with open_daemon(model) as daemon, open_client(daemon) as admin:
+        mine, other = await admin.create_session(), await admin.create_session()
+        token = daemon.new_token("guest", Role.APPROVER, sessions=(mine.session_id,))
+        async with (
+            open_client(daemon, token) as guest,
+            guest.topic("approvals") as heard,
+            admin.topic("approvals") as everything,
+        ):
+            for session in (other, mine):
+                await admin.prompt(session.session_id, "Ask me.")
+                (asked,) = await updates(everything, 1)
+                assert isinstance(asked.update.event, QuestionAsked)
+                assert asked.update.session_id == session.session_id
+                listed = await guest.questions()
+                assert {each.session_id for each in listed} <= {mine.session_id}
+                await admin.answer_question(asked.update.event.question_id, option=0)
+                assert kinds(await updates(everything, 1)) == ["QuestionAnswered"]
+            found = await updates(heard, 2)
+            assert kinds(found) == ["QuestionAsked", "QuestionAnswered"]
+            assert {each.update.session_id for each in found} == {mine.session_id}
+        async with (
+            open_client(daemon, token) as guest,
+            guest.topic("approvals", after_seq=0) as behind,
+        ):
+            again = await updates(behind, 2)
+            assert [each.update for each in again] == [each.update for each in found]
 
 
 async def test_a_topic_with_more_than_an_outbox_holds_comes_whole() -> None:

@@ -188,7 +188,8 @@ function Ways({ isBeside }: { isBeside: boolean }) {
   );
 }
 
-function Toast() {
+/** What just happened, with what can be done about it, for some seconds. */
+export function Toast() {
   const text = app.toast.value;
   const offered = app.toastAction.value;
   const action = offered?.text === text ? offered : null;
@@ -196,7 +197,7 @@ function Toast() {
     if (text === "") return;
     const timer = setTimeout(() => (app.toast.value = ""), TOAST_MS);
     return () => clearTimeout(timer);
-  }, [text]);
+  }, [text, offered]); // the same words may be about something else
   return (
     <div class="toast" role="status">
       {text !== "" && (

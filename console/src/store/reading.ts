@@ -28,6 +28,8 @@ const recent = new Map<string, Session>();
 const MAX_RECENT = 4;
 let frame = 0;
 let drawnAt = 0;
+/** What was drawn last, and which of its revisions. */
+let drawn: Session | null = null;
 let revision = -1;
 
 /** Draw once a frame, however many events came. A page that is hidden gets no frames, and needs none. */
@@ -35,7 +37,7 @@ export function changed(): void {
   if (frame !== 0) return;
   const draw = (now: number) => {
     const session = app.open.peek();
-    const isText = session !== null && session.revision === revision;
+    const isText = session !== null && session === drawn && session.revision === revision;
     if (isText && now - drawnAt < DRAW_MS - 4) {
       frame = requestAnimationFrame(draw);
       return;
@@ -46,6 +48,7 @@ export function changed(): void {
       app.version.value += 1;
       if (!isText) app.revision.value += 1;
     });
+    drawn = session;
     revision = session?.revision ?? -1;
   };
   frame = requestAnimationFrame(draw);

@@ -83,9 +83,13 @@ test("calls run together, and a question can be denied with a reason", async () 
   await say(page, "write it down");
   const ask = page.locator("section.ask");
   await ask.getByText("+Buy milk.").waitFor();
+  // Who writes goes on to write: the question takes no focus, and Enter in one of its fields answers nothing.
+  assert.equal(await composer(page).evaluate((element) => element === document.activeElement), true);
   await axe(page, "question");
   await picture(page, "question");
+  await settled(page);
   await ask.getByRole("textbox").fill("Not today.");
+  await ask.getByRole("textbox").press("Enter");
   await page.getByRole("button", { name: "Deny" }).click();
   await ask.waitFor({ state: "detached" });
   await page.getByText("denied", { exact: false }).first().waitFor();
@@ -110,6 +114,22 @@ test("calls run together, and a question can be denied with a reason", async () 
   await say(page, "ask me");
   await page.getByRole("button", { name: "Coffee" }).click();
   await page.locator("main").getByText(/Done\. It says: .*Coffee/).waitFor();
+  // What a model asks elsewhere is counted here, and answered where all that waits is listed.
+  await say(page, "ask me again");
+  await page.getByRole("button", { name: "Tea" }).waitFor();
+  const asked = page.url();
+  await page.evaluate(() => (location.hash = "#/chat/new"));
+  await page.getByRole("link", { name: "1 question waits" }).click();
+  await page.getByRole("heading", { name: "Approvals", level: 1 }).waitFor();
+  const question = page.locator("section.question");
+  await question.getByText("Tea or coffee?").waitFor();
+  const way = await question.getByRole("link", { name: "both at once" }).getAttribute("href");
+  assert.ok(asked.endsWith(way), way);
+  await question.getByRole("button", { name: "Tea" }).click();
+  await page.getByText("Nothing waits for you").waitFor();
+  await page.locator(".badge").waitFor({ state: "detached" });
+  await page.goto(asked);
+  await page.locator("main").getByText(/Done\. It says: .*Tea/).waitFor();
   await close();
 });
 

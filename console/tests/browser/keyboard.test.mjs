@@ -32,6 +32,11 @@ test("who has no mouse logs in, asks, changes a call and allows it", async () =>
   await page.keyboard.type(token);
   await page.keyboard.press("Enter");
   await page.locator("form.composer").waitFor();
+  // The first thing that Tab comes to leads past the list of sessions.
+  await tabTo(page, "a.skip", "Shift+Tab");
+  assert.ok(await page.locator("a.skip").evaluate((each) => each.getBoundingClientRect().top >= 0 && each.checkVisibility()));
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
   await tabTo(page, "form.composer textarea");
   await page.keyboard.type("write it down");
   await page.keyboard.press("Enter");

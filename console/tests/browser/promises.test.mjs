@@ -103,6 +103,17 @@ test("messages say where they stand, and more contrast is there for who asks for
   const muted = () => page.locator(".under span").first().evaluate((each) => getComputedStyle(each).color);
   const text = await page.evaluate(() => getComputedStyle(document.body).color);
   assert.notEqual(await muted(), text);
+  // Nothing moves for who asks for that: neither what fades in, nor the mark behind an answer that is being written.
+  await page.locator(".message.assistant").evaluate((each) => each.classList.add("is-live"));
+  const moving = () =>
+    page.evaluate(() => {
+      const all = [...document.querySelectorAll("*")].flatMap((each) => ["", "::before", "::after"].map((pseudo) => getComputedStyle(each, pseudo)));
+      return [all.filter((its) => its.transitionDuration !== "0s").length, all.filter((its) => its.animationName !== "none").length];
+    });
+  assert.ok((await moving()).every((count) => count > 0));
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  assert.deepEqual(await moving(), [0, 0]);
+  await page.emulateMedia({ reducedMotion: null });
   await page.emulateMedia({ contrast: "more" });
   assert.equal(await muted(), text);
   await axe(page, "more contrast");

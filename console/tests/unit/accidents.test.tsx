@@ -174,6 +174,45 @@ describe("a question about a call", () => {
     expect(shown).toEqual([all[0], all[1], "12"]);
   });
 
+  it("takes no focus by itself, neither when it comes nor with what is said of it later", async () => {
+    await opened("approval/resolve");
+    render(
+      <>
+        <input id="written" />
+        <Approvals />
+      </>,
+      root(),
+    );
+    const written = root().querySelector<HTMLElement>("#written")!;
+    written.focus();
+    app.approvals.value = [row("one", "elevated"), row("two", "workspace")];
+    await vi.advanceTimersByTimeAsync(1000);
+    for (const each of sentAs("approval/get")) FakeSocket.last.answer(each, { scopes: ["session"], origin: "Weed the beds." });
+    await vi.advanceTimersByTimeAsync(1000);
+    expect([root().querySelectorAll("section.ask").length, root().querySelectorAll(".quoted").length]).toEqual([2, 2]);
+    expect(document.activeElement).toBe(written);
+    // One that goes leaves nothing to the one that moves up.
+    app.approvals.value = app.approvals.value.slice(1);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(document.activeElement).toBe(written);
+  });
+
+  it("of a branch says what the branch was told to do, and leads to it", async () => {
+    await asked({ ...row("one", "workspace"), session_id: "branch" } as Row);
+    FakeSocket.last.answer(sentAs("approval/get")[0]!, { scopes: [], origin: "Weed the beds." });
+    FakeSocket.last.answer(sentAs("session/get").find((each) => each.params["session_id"] === "branch")!, { session_id: "branch", agent: "gardener", title: "Beds" });
+    await settle();
+    const ask = root().querySelector("section.ask")!;
+    expect(ask.querySelector(".quoted")?.textContent).toBe("Weed the beds.");
+    const [link] = ask.querySelectorAll("a");
+    expect([link?.getAttribute("href"), link?.textContent]).toEqual(["#/chat/branch", "Beds"]);
+    expect(ask.textContent).toContain("gardener");
+    // Its line has moved the buttons.
+    allow("one").click();
+    await settle();
+    expect(sentAs("approval/resolve")).toHaveLength(0);
+  });
+
   it("about what is hard to undo is not answered by a double click, or by a key that is held", async () => {
     await asked(row("one", "elevated"));
     allow("one").click();

@@ -3,7 +3,7 @@
 import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { WindowedList } from "../../src/parts/list";
+import { WindowedList, type ListHandle } from "../../src/parts/list";
 import { Menu } from "../../src/parts/menu";
 
 const root = () => document.getElementById("root")!;
@@ -62,6 +62,47 @@ describe("a windowed list", () => {
     await act(() => document.querySelector<HTMLElement>(".to-end")!.click());
     expect(view.scrollTop).toBe(whole);
     expect(document.querySelector(".to-end")).toBeNull();
+  });
+});
+
+describe("keys in a list", () => {
+  const items = Array.from({ length: 500 }, (_, at) => ({ id: `i${at}`, stamp: 0, position: at + 1 }));
+
+  it("lead to its beginning, its end, and from message to message, which takes the focus", async () => {
+    vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ height: 50 } as DOMRect);
+    vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockReturnValue(400);
+    vi.spyOn(Element.prototype, "scrollHeight", "get").mockReturnValue(500 * 50);
+    const [subject, handle] = [{}, { current: null as ListHandle | null }];
+    await act(() => render(<WindowedList items={items} estimate={() => 50} label="all" subject={subject} draw={(item) => item.id} markOf={() => ""} size={500} toEnd="end" handle={handle} />, root()));
+    const view = document.querySelector<HTMLElement>(".scroll")!;
+    const frames = async () => {
+      for (let frame = 0; frame < 20; frame++) await act(() => void vi.advanceTimersByTime(16));
+    };
+    const press = async (key: string, more: KeyboardEventInit = {}, at: Element = view) => {
+      const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more });
+      await act(() => void at.dispatchEvent(event));
+      await frames();
+      return event.defaultPrevented;
+    };
+    const isDrawn = (id: string) => document.querySelector(`[data-id="${id}"]`) !== null;
+    await frames();
+    expect([await press("Home"), view.scrollTop, isDrawn("i0"), isDrawn("i499")]).toEqual([true, 0, true, false]);
+    expect([await press("End"), view.scrollTop, isDrawn("i0"), isDrawn("i499")]).toEqual([true, 25_000, false, true]);
+    // What is not meant for the list is left to the browser.
+    expect([await press("Home", { ctrlKey: true }), await press("Home", {}, document.querySelector('[data-id="i499"]')!), await press("x")]).toEqual([false, false, false]);
+    const focused = () => (document.activeElement as HTMLElement).dataset["id"];
+    const step = async (by: 1 | -1) => {
+      await act(() => handle.current!.step(by));
+      await frames();
+      return focused();
+    };
+    await press("Home");
+    expect([await step(1), await step(1), await step(1), await step(-1)]).toEqual(["i0", "i1", "i2", "i1"]);
+    view.scrollTop = 10_000;
+    await act(() => void view.dispatchEvent(new Event("scroll")));
+    await frames();
+    // The one that had the focus is far away: the first in sight is next.
+    expect([await step(1), isDrawn("i1")]).toEqual(["i200", false]);
   });
 });
 

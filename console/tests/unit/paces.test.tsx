@@ -4,7 +4,7 @@ import { effect } from "@preact/signals";
 import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { Session, type MessageRow } from "../../src/fold/session";
+import { Session, type MessageRow, type Update } from "../../src/fold/session";
 import { Aloud } from "../../src/screens/attention";
 import * as app from "../../src/store/app";
 import { changed } from "../../src/store/reading";
@@ -41,6 +41,21 @@ it("draws once a frame, however many events came, and not at all when none did",
   vi.advanceTimersByTime(10 * FRAME_MS);
   expect([draws, vi.getTimerCount()]).toEqual([10, 0]);
   stop();
+});
+
+it("draws what is new of a session, however many changes the one before had", () => {
+  const [one, other] = [new Session("one"), new Session("other")];
+  const input = (session: Session, seq: number) => {
+    session.update({ session_id: session.id, event: { type: "input_accepted", input_id: `i${seq}`, text: "go" }, seq, at_ms: 0 } as Update);
+    changed();
+    vi.advanceTimersByTime(FRAME_MS);
+    return app.revision.value;
+  };
+  app.open.value = one;
+  const before = input(one, 1);
+  app.open.value = other;
+  expect(other.revision).toBeLessThan(one.revision);
+  expect(input(other, 1)).toBe(before + 1);
 });
 
 it("announces an answer at most once in three seconds, leaves out nothing, and is silent when it is off", async () => {
