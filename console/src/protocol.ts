@@ -205,6 +205,7 @@ after?: number
 before?: (number | null)
 latest_first?: boolean
 limit?: number
+from_message?: (string | null)
 }
 result: {
 messages: MessageRow[]
@@ -3805,4 +3806,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: cb29a240f493a34c788fe1b3eb8a3879e7682aad033e4acfd1608271124cc164
+// Of the schema: c172f7fb71186f9aa6b3d6ed532d51f356f5a6d94d3bdc82c8cfde03fdcba9b2

@@ -13,7 +13,6 @@ import apsw
 import msgspec
 
 from ..definitions import Attachment, CallStatus
-from ..errors import NotFoundError
 from ..events import CallFinished, QuestionAnswered, QuestionAsked, Stored, TurnStarted
 from ..identity import RequestKey
 from ..memory.memories import Memory, query_of
@@ -48,20 +47,20 @@ from .rows import (
 )
 from .tables.inputs import OPEN_CALLS, OPEN_QUESTIONS, SELECT_INPUTS, WAKING
 from .tables.lists import (
-    MESSAGE_POSITION,
     SELECT_FIRST_MESSAGES,
     SELECT_LATEST_MESSAGES,
     SELECT_TURN_START,
     TREE,
     UNUSED_SESSIONS,
     WAITED_FOR,
-    WHOLE_MESSAGES,
     call_conditions,
     equal,
     joined,
     latest,
     names,
+    position_of,
     visible,
+    whole_messages,
 )
 from .tables.memories import memory_of, search_memories, select_memories
 from .tables.permissions import (
@@ -311,29 +310,14 @@ class Queries:
         """
         end = MAX_POSITION if before is None else before
         if from_message is not None:
-            found = self._rows(MESSAGE_POSITION, (session_id, from_message))
-            if not found:
-                raise NotFoundError(f"{session_id} has no message {from_message}")
-            ((position,),) = found
-            after, end = (
-                (after, min(end, position + 1)) if latest_first else (max(after, position - 1), end)
-            )
+            at = position_of(self._rows, session_id, from_message)
+            after, end = (after, min(end, at + 1)) if latest_first else (max(after, at - 1), end)
         query = SELECT_LATEST_MESSAGES if latest_first else SELECT_FIRST_MESSAGES
         return self._structs(MessageRow, query, (session_id, after, end, _bound(limit)))
 
     def whole_messages(self, session_id: str, message_ids: Sequence[str]) -> tuple[str, ...]:
-        """Return the ids of these messages, with the result of each call and the call of each result.
-
-        Raises:
-            NotFoundError: The session has no such message.
-        """
-        calls = [name.partition(":")[2] for name in message_ids if ":" in name]
-        values = (session_id, names(list(message_ids)), names(calls))
-        rows = self._rows(WHOLE_MESSAGES, values)
-        whole = tuple(row[0] for row in rows)
-        if unknown := set(message_ids).difference(whole):
-            raise NotFoundError(f"{session_id} has no message {min(unknown)}")
-        return whole
+        """Return the ids of these messages, with the results of calls and calls of results; raise `NotFoundError`."""
+        return whole_messages(self._rows, session_id, message_ids)
 
     def message_file(self, session_id: str, message_id: str, number: int) -> Attachment | None:
         """Return a file that came with a message, counted from 0; `None` if there is none."""

@@ -6,12 +6,16 @@ SQLite which index answers the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from ...errors import NotFoundError
 from ..lists import CallFilter, SessionFilter, Visibility
 
+Rows = Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]]
+"""The rows of a statement with these values."""
 Condition = tuple[str, tuple[object, ...]]
 """A part of a `where`, and its values."""
 
@@ -41,13 +45,13 @@ order by m.position"""
 SELECT_FIRST_MESSAGES = f"{SELECT_MESSAGES} limit ?"
 SELECT_LATEST_MESSAGES = f"{SELECT_MESSAGES} desc limit ?"
 
-MESSAGE_POSITION = (
+_POSITION = (
     "select m.position from messages m join sessions s on s.id = m.session"
     " where s.session_id = ? and m.message_id = ? order by m.position limit 1"
 )
 """Where a message stands: read from the session's own messages, some milliseconds of ten thousand."""
 
-WHOLE_MESSAGES = (
+_WHOLE_MESSAGES = (
     "select m.message_id from messages m join sessions s on s.id = m.session"
     " where s.session_id = ? and (m.message_id in (select value from json_each(?))"
     " or m.call_id in (select value from json_each(?))) order by m.position"
@@ -158,3 +162,30 @@ def call_conditions(wanted: CallFilter) -> list[Condition]:
         }
     )
     return [*found, *visible(wanted.within)]
+
+
+def position_of(rows: Rows, session_id: str, message_id: str) -> int:
+    """Return where in its session a message stands.
+
+    Raises:
+        NotFoundError: The session has no such message.
+    """
+    found = rows(_POSITION, (session_id, message_id))
+    if not found:
+        raise NotFoundError(f"{session_id} has no message {message_id}")
+    position: int = found[0][0]
+    return position
+
+
+def whole_messages(rows: Rows, session_id: str, message_ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of these messages, with the result of each call and the call of each result.
+
+    Raises:
+        NotFoundError: The session has no such message.
+    """
+    calls = [name.partition(":")[2] for name in message_ids if ":" in name]
+    values = (session_id, names(list(message_ids)), names(calls))
+    whole = tuple(row[0] for row in rows(_WHOLE_MESSAGES, values))
+    if unknown := set(message_ids).difference(whole):
+        raise NotFoundError(f"{session_id} has no message {min(unknown)}")
+    return whole
