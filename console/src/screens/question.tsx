@@ -27,9 +27,9 @@ export function Asked({ question, isHere = true }: { question: Question; isHere?
     if (isBusy) return;
     setBusy(true);
     setProblem("");
-    app.link
-      .request("question/answer", { question_id: question.question_id, ...params, idempotency_key: crypto.randomUUID() })
-      .then(app.readApprovals, (error: unknown) => setProblem(textOf(error)))
+    app
+      .answer({ question_id: question.question_id, ...params })
+      .catch((error: unknown) => setProblem(textOf(error)))
       .finally(() => setBusy(false));
   };
   const buttons = options.map((each, at) => (

@@ -144,6 +144,7 @@ export function followLists(): void {
     } else if (topic === "approvals") {
       const { event, session_id } = update;
       if (event.type === "approval_answered") noteAnswer(event, session_id);
+      if (event.type === "question_answered") noteQuestion(event.question_id, event.answered_by ?? "");
       approvalsChanged();
     }
   });
@@ -184,10 +185,33 @@ function sayTheirs({ decision, answered_by }: Answer): void {
 /** A question that is in sight goes when somebody else answers it: say who, and how. */
 function noteAnswer(answer: Answer, sessionId: string): void {
   const id = answer.approval_id;
-  const at = route.peek();
-  const isInSight = at.screen === "approvals" || (at.screen === "chat" && at.id === sessionId);
   if (answering.has(id)) answering.set(id, answer);
-  else if (isInSight && approvals.peek().some((each) => each.approval_id === id)) sayTheirs(answer);
+  else if (approvals.peek().some((each) => each.approval_id === id && isInSight(each, sessionId))) sayTheirs(answer);
+}
+
+function isInSight(row: WaitingRow, sessionId = row.session_id): boolean {
+  const at = route.peek();
+  return at.screen === "approvals" || (at.screen === "chat" && at.id !== null && (at.id === sessionId || isAskedIn(row, at.id)));
+}
+
+/** Questions of models and servers that this page answers. */
+const answered = new Set<string>();
+
+/** Answer what a model or a server wants to know. */
+export async function answer(params: Methods["question/answer"]["params"]): Promise<void> {
+  answered.add(params.question_id);
+  try {
+    await link.request("question/answer", { ...params, idempotency_key: crypto.randomUUID() });
+  } catch (error) {
+    answered.delete(params.question_id);
+    throw error;
+  }
+  await readApprovals();
+}
+
+function noteQuestion(id: string, by: string): void {
+  const isOurs = answered.delete(id);
+  if (by !== "" && !isOurs && questions.peek().some((each) => each.question_id === id && isInSight(each))) toast.value = words.peek().question.answered(by);
 }
 
 /** Answers may come in another order than they were asked for: what is older than what was taken is not due any more. */

@@ -139,6 +139,7 @@ export const en = {
     answered: (who: string, isAllowed: boolean) => `${who} has answered: ${isAllowed ? "allowed" : "denied"}.`,
   },
   question: {
+    answered: (who: string) => `${who} has answered.`,
     title: "It asks you",
     answer: "Answer",
     open: "Open the page …",

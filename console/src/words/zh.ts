@@ -132,6 +132,7 @@ export const zh: Words = {
     answered: (who, isAllowed) => `${who} 已回答：${isAllowed ? "允许" : "拒绝"}。`,
   },
   question: {
+    answered: (who: string) => `${who} 已回答。`,
     title: "它向您提问",
     answer: "回答",
     open: "打开页面…",

@@ -65,6 +65,9 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
+// Once, as a page does.
+app.followLists();
+
 describe("a question about a call", () => {
   type Row = (typeof app.approvals.value)[number];
   const row = (id: string, tier: string) => ({ approval_id: id, tier, session_id: "s", call_id: id, tool: id, reason: "", arguments: "{}", expires_at_ms: Date.now() + 60_000 }) as unknown as Row;
@@ -79,7 +82,6 @@ describe("a question about a call", () => {
 
   it("of a model in another session stands there with the way to it, until somebody answers", async () => {
     await opened("question/answer");
-    app.followLists();
     const question = { question_id: "q", session_id: "far", turn_id: "t", call_id: "c", question: "Which door?", options: ["left"], expires_at_ms: 1 };
     void app.readApprovals();
     FakeSocket.last.answer(sentAs("question/list").at(-1)!, { questions: [question] });
@@ -141,7 +143,6 @@ describe("a question about a call", () => {
     const tell = (id: string, answered_by: string, decision: string) =>
       FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", method: "topic/update", params: { topic: "approvals", seq: 1, update: { session_id: "s", seq: 1, event: { type: "approval_answered", approval_id: id, call_id: id, decision, answered_by } } } }) });
     await asked(row("one", "workspace"), row("two", "workspace"), row("three", "workspace"));
-    app.followLists();
     const before = app.route.value;
     app.route.value = { screen: "approvals" };
     app.toast.value = "";
@@ -164,6 +165,25 @@ describe("a question about a call", () => {
     FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32000, message: "the question two is not open", data: { type: "conflict" } } }) });
     await settle();
     expect(app.toast.value).toBe("Ada has answered: denied.");
+    app.route.value = before;
+  });
+
+  it("of a model that somebody else answered goes with their name, and one that nobody or this page answered without a word", async () => {
+    const tell = (id: string, answered_by: string) =>
+      FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", method: "topic/update", params: { topic: "approvals", seq: 1, update: { session_id: "s", seq: 1, event: { type: "question_answered", question_id: id, call_id: id, answer: "Yes.", answered_by } } } }) });
+    await asked();
+    const before = app.route.value;
+    app.questions.value = ["mine", "over", "theirs", "elsewhere"].map((id) => ({ question_id: id, session_id: id === "elsewhere" ? "other" : "s", call_id: id, question: "Well?" })) as unknown as typeof app.questions.value;
+    app.route.value = { screen: "chat", id: "s" };
+    app.toast.value = "";
+    app.answer({ question_id: "mine", text: "Yes." }).catch(() => undefined);
+    tell("mine", "console");
+    tell("over", "");
+    tell("elsewhere", "Ada");
+    expect(app.toast.value).toBe("");
+    tell("theirs", "Ada");
+    expect(app.toast.value).toBe("Ada has answered.");
+    await vi.advanceTimersByTimeAsync(400);
     app.route.value = before;
   });
 
@@ -547,7 +567,6 @@ describe("more questions than a page holds", () => {
 describe("a list that is followed", () => {
   it("is followed again and read when the daemon has lost it on the way", async () => {
     await opened();
-    app.followLists();
     const lost = { topic: "sessions", error: { code: -32000, message: "the store is away" } };
     FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", method: "topic/lost", params: lost }) });
     await settle();
