@@ -1,4 +1,4 @@
-// What goes along with an input: which agent, model and mode, and files; each session keeps its own until the page is left.
+// What goes along with an input: which agent, model and mode, and files; each session keeps its own. The tab has what was chosen after a reload, too, and files until then.
 import { computed, signal } from "@preact/signals";
 import type { Methods } from "../link";
 import * as app from "./app";
@@ -52,7 +52,7 @@ export const mode = signal<Mode>("queue");
 
 /** The session that is written to: of a new one, nothing. */
 export const place = computed(() => (app.route.value.screen === "chat" ? (app.route.value.id ?? "") : ""));
-export const choices = computed(() => chosen.value[place.value] ?? NONE);
+export const choices = computed(() => choicesOf(place.value));
 /** The agent of the session that is written to, or that a new one is to have. */
 export const agent = computed(() => {
   void app.revision.value; // the session is changed in place
@@ -80,14 +80,26 @@ export function keep(name: string, text: string): void {
 
 export const files = computed(() => given.value[place.value] ?? []);
 
+const choicesFor = (id: string) => `choices:${id}`;
+
+function choicesOf(id: string): Choices {
+  return chosen.value[id] ?? { ...NONE, ...(JSON.parse(app.drafts.get(choicesFor(id)) ?? "{}") as Partial<Choices>) };
+}
+
+function putChoices(id: string, its: Choices): void {
+  chosen.value = { ...chosen.value, [id]: its };
+  const text = JSON.stringify(its);
+  app.drafts.set(choicesFor(id), text === JSON.stringify(NONE) ? "" : text);
+}
+
 export function choose(change: Partial<Choices>): void {
-  chosen.value = { ...chosen.value, [place.value]: { ...choices.value, ...change } };
+  putChoices(place.value, { ...choices.value, ...change });
 }
 
 /** What was chosen for a new session goes with it. */
 export function moveTo(id: string): void {
-  const { "": its, ...others } = chosen.value;
-  if (its !== undefined) chosen.value = { ...others, [id]: { ...its, agent: "", budget: {} } };
+  putChoices(id, { ...choicesOf(""), agent: "", budget: {} });
+  putChoices("", NONE);
 }
 
 export function optionsOf({ model, thinking, policy }: Choices): Options | null {

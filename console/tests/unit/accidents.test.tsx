@@ -436,6 +436,30 @@ describe("what is kept", () => {
     expect(app.mayKeep.value).toBe(true);
   });
 
+  it("has what was chosen for a session after a reload, until the login ends", () => {
+    location.hash = "#/chat/session_1";
+    app.route.value = { ...app.route.value, screen: "chat", id: "session_1" };
+    const nothing = { ...sessionStorage };
+    compose.choose({ model: "a/b", turnBudget: { tokens: "500" } });
+    compose.forget(); // as the page does, and a reload
+    expect(compose.choices.value).toMatchObject({ agent: "", model: "a/b", turnBudget: { tokens: "500" } });
+    compose.choose({ model: "", turnBudget: {} });
+    expect({ ...sessionStorage }).toEqual(nothing);
+    compose.choose({ policy: "strict" });
+    app.drafts.clear();
+    compose.forget();
+    expect(compose.choices.value.policy).toBe("");
+    // What was chosen for a session that is to be made goes with it.
+    app.route.value = { ...app.route.value, id: null };
+    compose.choose({ agent: "writer", model: "a/b", budget: { tokens: "7" } });
+    compose.moveTo("session_2");
+    expect(compose.choices.value).toMatchObject({ agent: "", model: "", budget: {} });
+    app.route.value = { ...app.route.value, id: "session_2" };
+    expect(compose.choices.value).toMatchObject({ agent: "", model: "a/b", budget: {} });
+    app.drafts.clear();
+    compose.forget();
+  });
+
   it("has the servers that somebody writes, and not the secrets of those that are pasted", async () => {
     await opened("mcp/list", "mcp/add");
     render(<Mcp parts={["new"]} />, root());
