@@ -1,4 +1,4 @@
-"""A real Ray cluster keeps a node of callboard on a real PostgreSQL: what is killed comes again, and in the end nothing is left."""
+"""A real Ray cluster keeps nodes of callboard on a real PostgreSQL: one a machine, what is killed comes again, and they go on while its head is away."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RAY_PYTHON = Path(sys.prefix) / "ray" / "bin" / "python"
 """`make .venv/ray-ready` makes it: Ray has 285 MB, which no other test needs."""
 FLOW = ROOT / "tests" / "support" / "cluster" / "ray_flow.py"
 FLOW_SECONDS = 300.0
-"""It takes half a minute on an idle machine."""
+"""It takes a minute on an idle machine."""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(made)
 
 
-def test_ray_keeps_a_node(url: str, folder: Path) -> None:
+def test_ray_keeps_nodes(url: str, folder: Path) -> None:
     bwrap = shutil.which("bwrap")
     if bwrap is None or not RAY_PYTHON.exists():
         why = "Ray is not there: `make .venv/ray-ready`" if bwrap else "there is no bubblewrap"

@@ -1,8 +1,8 @@
-"""A Ray cluster of one machine that keeps a node, as `callboard cluster ray` has it: what a test runs, in a network of its own.
+"""A Ray cluster that keeps nodes on one machine and then on two, as `callboard cluster ray` has it: what a test runs, in a network of its own.
 
     ray_flow.py URL FOLDER PYTHON
 
-It is run by the Python that has Ray, and the node by PYTHON. The address of Ray is loopback, since there is nothing else. What fails is said with the
+It is run by the Python that has Ray, and the node by PYTHON. The addresses of Ray are of loopback, since there is nothing else. What fails is said with the
 log of the keeper; with the process all that it started ends.
 """
 
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from callboard.runtime.errors import CallboardError
 PATIENCE_SECONDS = 90.0
 """For each step; an idle machine takes some seconds."""
 PORT = 6399
+HEAD, SECOND = "127.0.0.1", "127.0.0.2"
+"""The addresses of the machines."""
 
 FILE = """
 name = "board"
@@ -84,10 +87,17 @@ class Flow:
         return ran.stdout + ran.stderr
 
     def start_ray(self) -> None:
-        words = ["start", "--head", "--node-ip-address=127.0.0.1", f"--port={PORT}", "--num-cpus=2"]
-        words += ["--min-worker-port=0", "--max-worker-port=0", "--object-store-memory=80000000"]
-        words += ["--include-dashboard=false", "--disable-usage-stats"]
-        words += [f"--temp-dir={self.folder}/r", "--resources", json.dumps({"root:projects": 1})]
+        self._ray("--head", f"--node-ip-address={HEAD}", f"--port={PORT}", "--num-cpus=2",
+                  "--include-dashboard=false", f"--temp-dir={self.folder}/r")  # fmt: skip
+
+    def join(self) -> None:
+        """Have a second machine join."""
+        self._ray(f"--address={HEAD}:{PORT}", f"--node-ip-address={SECOND}", "--num-cpus=1")
+
+    def _ray(self, *options: str) -> None:
+        words = ["start", *options, "--min-worker-port=0", "--max-worker-port=0"]
+        words += ["--object-store-memory=80000000", "--disable-usage-stats"]
+        words += ["--resources", json.dumps({"root:projects": 1})]
         subprocess.run(
             [sys.executable, "-m", "ray.scripts.scripts", *words],
             check=True,
@@ -107,17 +117,31 @@ def wait_until(what: Callable[[], bool], name: str) -> None:
         time.sleep(0.1)
 
 
-def daemons() -> list[int]:
-    """Return the processes of daemons; in this namespace there are no others."""
-    found = []
+def processes() -> dict[int, list[bytes]]:
+    """Return the command lines of all processes; in this namespace there are no others."""
+    found = {}
     for each in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (each / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"serve" in words and b"--node" in words and b"-c" not in words:
-            found.append(int(each.name))
+        with suppress(OSError):
+            found[int(each.name)] = (each / "cmdline").read_bytes().split(b"\0")
     return found
+
+
+def daemons() -> list[int]:
+    """Return the processes of daemons."""
+    return sorted(
+        pid
+        for pid, words in processes().items()
+        if b"serve" in words and b"--node" in words and b"-c" not in words
+    )
+
+
+def kill_ray(program: bytes, word: bytes = b"") -> None:
+    """Kill a program of Ray, or the one of them that has this in its command line."""
+    for pid, words in processes().items():
+        if words[0].endswith(program) and word in b" ".join(words):
+            os.kill(pid, signal.SIGKILL)
+            return
+    raise AssertionError(f"{program!r} does not run")
 
 
 def refused(work: Callable[[], object]) -> str:
@@ -181,11 +205,39 @@ def keep(flow: Flow, ray: Any, kept: ClusterFile, url: str) -> None:
     assert wait_serving(ray, kept, ["board-0"], print)
 
 
+def on_two_machines(flow: Flow) -> None:
+    """One node a machine; a machine that is gone and comes again; a head that is away."""
+    flow.join()
+    kept = load_cluster_file(flow.written("two.toml", replicas=2))
+    names = ["board-0", "board-1"]
+    with connected(kept) as ray:
+
+        def by_machine() -> dict[str, str]:
+            return {row["machine"]: row["node"] for row in node_states(ray, kept) if row["state"] == "serving"}  # fmt: skip
+
+        assert begin_nodes(ray, kept) == names
+        assert wait_serving(ray, kept, names, print)
+        placed = by_machine()
+        assert placed.keys() == {HEAD, SECOND}
+        kill_ray(b"/raylet", SECOND.encode())
+        wait_until(lambda: len(daemons()) == 1, "the end of the node of the machine that is gone")
+        assert by_machine() == {HEAD: placed[HEAD]}  # nowhere else is room: one node a machine
+        flow.join()
+        wait_until(lambda: by_machine() == placed, "the node whose machine is there again")
+    there = daemons()
+    kill_ray(b"/gcs_server")
+    file, home = str(flow.folder / "two.toml"), flow.folder / "nodes" / placed[HEAD]
+    assert "No Ray cluster answers" in flow.run("cluster", "ray", "status", file, code=1)
+    assert "Tokyo" in flow.run("run", "What time is it in Tokyo?", home=home)
+    assert daemons() == there
+
+
 if __name__ == "__main__":
     given_url, place, node_python = sys.argv[1:]
     this = Flow(given_url, Path(place), node_python)
     try:
         main(this, given_url)
+        on_two_machines(this)
     except BaseException:
         print(this.logs(), flush=True)  # ruff: ignore[print]
         raise
