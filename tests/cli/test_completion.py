@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import cyclopts
 import pytest
 import trio
 
@@ -28,6 +30,23 @@ COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 _callboard
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
+
+
+_written: dict[tuple[object, ...], str] = {}
+"""Scripts by their shell: to write one takes a second, as there are many commands, and all of a shell are the same."""
+
+
+@pytest.fixture(autouse=True)
+def _written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = cyclopts.App.generate_completion
+
+    def once(app: cyclopts.App, **words: Any) -> str:
+        key = tuple(sorted(words.items()))
+        if key not in _written:
+            _written[key] = write(app, **words)
+        return _written[key]
+
+    monkeypatch.setattr(cyclopts.App, "generate_completion", once)
 
 
 @pytest.fixture
