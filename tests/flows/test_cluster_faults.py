@@ -6,19 +6,25 @@ Each test is short here, and long with `CALLBOARD_SOAK=1` (`make soak`).
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
+from callboard.runtime.cluster.lease import LEASE_SECONDS
 from callboard.tools.processes.process_tree import is_stopped
+from callboard.tools.sandbox.tiers.landlock import why_none
 from support.cluster.nodes import (
+    KINDS,
+    NOBODY,
     effects_of,
     gone_on,
     node_process,
@@ -33,6 +39,7 @@ from support.cluster.nodes import (
 from support.postgres.cut_line import Direction, open_line
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres, own_cluster
+from support.sandbox.sandbox_users import give_up, needs_sandbox
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 ROUNDS = 10 if SOAK else 1
@@ -146,29 +153,64 @@ def stop(process: subprocess.Popen[str]) -> None:
     wait_until(lambda: is_stopped(process.pid), "the process stopped")
 
 
-@pytest.mark.parametrize("fault", ["stopped", "cut off"])
-def test_a_program_of_a_node_has_ended_before_another_node_goes_on(
-    url: str, tmp_path: Path, fault: str
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder with a workspace, in a place that the user of programs in a partial sandbox can get to."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        programs = Path(place, "work", "programs")
+        programs.mkdir(parents=True)
+        if os.geteuid() == 0:
+            for each in (programs, programs.parent):
+                os.chown(each, pwd.getpwnam(NOBODY).pw_uid, -1)
+        yield Path(place)
+
+
+@pytest.mark.parametrize(
+    ("fault", "options", "kinds"),
+    [
+        ("stopped", (), KINDS),
+        ("cut off", (), KINDS),
+        ("stopped", ("--partial",), [kind for kind in KINDS if kind != "mcp"]),
+    ],
+    ids=["stopped", "cut off", "stopped, Landlock alone"],
+)
+def test_all_programs_of_a_node_have_ended_before_another_node_goes_on(
+    url: str, open_folder: Path, fault: str, options: tuple[str, ...], kinds: Sequence[str]
 ) -> None:
+    """Those of calls, in the background, of servers, and functions in a process of their own; with Landlock alone, too."""
+    needs_sandbox()
+
+    def written(node: str) -> dict[str, list[float]]:
+        return {kind: written_by(open_folder, node, kind) for kind in kinds}
+
+    if options and (why := why_none()) is not None:
+        give_up(why)
     with (
         open_line(url) as line,
-        node_process(url, "b", tmp_path, 0, 0, "--program=0.2"),
-        node_process(line.url, "a", tmp_path, 1, 2, "--program=60") as a,
+        node_process(url, "b", open_folder, 0, 0, "--program=0.2", *options),
+        node_process(line.url, "a", open_folder, 1, 2, "--program=60", *options) as a,
     ):
-        wait_until(lambda: written_by(tmp_path, "a"), "a program of a")
+        wait_until(
+            lambda: all(
+                times and times[-1] - times[0] > LEASE_SECONDS for times in written("a").values()
+            ),
+            "all programs of a have run for longer than a lease",
+        )
         if fault == "stopped":
             stop(a)
         else:
             line.cut(*BOTH)
-        wait_until(lambda: written_by(tmp_path, "b"), "a program of b")
-        of_a = written_by(tmp_path, "a")
-        assert max(of_a) < min(written_by(tmp_path, "b"))
+        wait_until(lambda: all(written("b").values()), "all programs of b")
+        of_a, of_b = written("a"), written("b")
+        began = min(times[0] for times in of_b.values())
+        assert [kind for kind, times in of_a.items() if times[-1] >= began] == []
         os.kill(a.pid, signal.SIGCONT)
         line.mend()
         said(a, "fenced")
         a.wait()
-        assert written_by(tmp_path, "a") == of_a
-        wait_settled(url, tmp_path, 2)
+        assert written("a") == of_a
+        wait_settled(url, open_folder, 2)
 
 
 def lines_of(file: Path) -> str:

@@ -1,13 +1,13 @@
 """One node of a cluster as a process: it begins sessions whose calls have effects that can be counted.
 
-    node_process.py URL NODE FOLDER SESSIONS INPUTS [--skew SECONDS] [--insist] [--held] [--program SECONDS]
+    node_process.py URL NODE FOLDER SESSIONS INPUTS [--skew SECONDS] [--insist] [--held] [--program SECONDS [--partial]]
 
 Each session gets some inputs at once; the turn of each makes one call, which writes its key, the node and the time
 into FOLDER/effects. What it says on stdout: `ready` when its sessions are on record, `fenced` when others have them. `--skew` has its wall
 clock go wrong by so much. `--insist` has it write titles into its sessions all the time, past everything that would keep it
 from that but the database, and write each outcome into FOLDER/insisted. `--held` has its calls wait until there is FOLDER/go.
-`--program` has each call run a program instead, which writes its node and the machine's time since its start into
-FOLDER/work/programs, again and again for so many seconds.
+`--program` has each turn begin all `KINDS` of programs instead, which write the time into FOLDER/work/programs/NODE-KIND (a
+server of MCP into its home), again and again for so many seconds. `--partial` confines them by Landlock alone, without a server.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import itertools
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -37,7 +38,6 @@ MAX_REQUESTS = 100_000
 CALL_SECONDS = 0.5
 LOOK_SECONDS = 0.02
 INSIST_SECONDS = 0.02
-PROGRAM_PAUSE_SECONDS = 0.02
 
 
 def answer(request: ModelRequest) -> ScriptedReply:
@@ -45,15 +45,6 @@ def answer(request: ModelRequest) -> ScriptedReply:
     if isinstance(request.rounds[-1].items[-1], Result):
         return reply("Done.")
     return reply(calls=[("count", {"key": uuid.uuid4().hex})])
-
-
-def program(node: str, seconds: float) -> str:
-    """Return what a program does that acts all the time, and not only when it begins."""
-    rounds = int(seconds / PROGRAM_PAUSE_SECONDS)
-    return (
-        f"for _ in $(seq {rounds}); do read -r up _ < /proc/uptime; "
-        f'echo "{node} $up" >> programs; sleep {PROGRAM_PAUSE_SECONDS}; done'
-    )
 
 
 async def insist(
@@ -95,6 +86,7 @@ async def main(
     insists: bool,
     is_held: bool,
     seconds: float,
+    is_partial: bool,
 ) -> None:
     effects, go = Path(folder) / "effects", Path(folder) / "go"
 
@@ -108,25 +100,31 @@ async def main(
         await trio.sleep(CALL_SECONDS)
         return key
 
-    def run_program(request: ModelRequest) -> ScriptedReply:
-        if isinstance(request.rounds[-1].items[-1], Result):
-            return reply("Done.")
-        arguments = {"language": "bash", "code": program(node, seconds), "timeout": 60}
-        return reply(calls=[("run_code", arguments)])
-
     data, work = Path(folder) / node, Path(folder) / "work"
     data.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)
+    tools = [count]
+    answers: Callable[[ModelRequest], ScriptedReply] = answer
+    settings = callboard.Settings(store=StoreSettings(url=url), cluster=ClusterSettings(node=node))
+    if seconds:
+        from support.cluster.programs import (  # here: most nodes run none
+            begins_programs,
+            with_programs,
+            write,
+        )
+
+        answers = begins_programs(node, work, seconds, is_partial=is_partial)
+        tools = [*tools, write]
+        settings = await with_programs(settings, seconds, is_partial=is_partial)
     async with callboard.open_runtime(
-        model=callboard.ScriptedModel([run_program if seconds else answer] * MAX_REQUESTS),
+        model=callboard.ScriptedModel([answers] * MAX_REQUESTS),
         workspace=work,
         data=data,
         environ={},
         policy="auto",
-        tools=[count],
-        settings=callboard.Settings(
-            store=StoreSettings(url=url), cluster=ClusterSettings(node=node)
-        ),
+        on_approval="allow",
+        tools=tools,
+        settings=settings,
     ) as runtime:
         made: list[str] = []
         for _ in range(sessions):
@@ -162,10 +160,17 @@ if __name__ == "__main__":
     parser.add_argument("--insist", action="store_true")
     parser.add_argument("--held", action="store_true")
     parser.add_argument("--program", type=float, default=0.0)
+    parser.add_argument("--partial", action="store_true")
     given = parser.parse_args()
     if given.skew:
         go_wrong(given.skew)
-    run = partial(main, insists=given.insist, is_held=given.held, seconds=given.program)
+    run = partial(
+        main,
+        insists=given.insist,
+        is_held=given.held,
+        seconds=given.program,
+        is_partial=given.partial,
+    )
     try:
         trio.run(run, given.url, given.node, given.folder, given.sessions, given.inputs)
     except NodeFenced:

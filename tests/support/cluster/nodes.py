@@ -12,6 +12,11 @@ from pathlib import Path
 import msgspec
 import psycopg
 
+from support.environment import finds_support
+
+KINDS = ("run_code", "background", "mcp", "function")
+"""Of programs: of a call, in the background, of a server of MCP, and a function in a process of its own."""
+NOBODY = "nobody"
 PROCESS = Path(__file__).parent / "node_process.py"
 WAIT_SECONDS = 90.0
 """Everything takes some seconds; a machine that does much else takes longer."""
@@ -44,7 +49,10 @@ def node_process(
     """Run a node until the block is left, once its sessions are on record."""
     words = [url, node, str(folder), str(sessions), str(inputs), *options]
     with subprocess.Popen(
-        [sys.executable, str(PROCESS), *words], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(PROCESS), *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=finds_support(),
     ) as process:
         try:
             said(process, "ready")
@@ -66,12 +74,14 @@ def effects_of(folder: Path, node: str | None = None) -> list[str]:
     return [key for key, where, _ in map(str.split, lines) if node in {None, where}]
 
 
-def written_by(folder: Path, node: str) -> list[float]:
-    """When the programs of a node's calls have written, in seconds since the machine's start."""
-    programs = folder / "work" / "programs"
+def written_by(folder: Path, node: str, kind: str) -> list[float]:
+    """When a program of a node has written."""
+    file = folder / "work" / "programs" / f"{node}-{kind}"
+    if kind == "mcp":
+        file = folder / node / "mcp" / "fake" / "times"
     # The last line may be half written.
-    lines = programs.read_text(encoding="ascii").split("\n")[:-1] if programs.exists() else []
-    return [float(at) for where, at in map(str.split, lines) if where == node]
+    lines = file.read_text(encoding="ascii").split("\n")[:-1] if file.exists() else []
+    return [float(line) for line in lines]
 
 
 def sum_up(url: str, folder: Path) -> Sum:
