@@ -265,8 +265,12 @@ class Journal:
         if entry.ahead is None:
             entry.request.reply.fail(error)
             return
-        # Whatever the session went ahead with after this goes too.
-        self._ahead = [other for other in self._ahead if other.ahead is not entry.ahead]
+        # Whatever the session went ahead with after this goes too, and with the last of it the time when it is due: once
+        # that is over, nobody's message would be received any more.
+        left = [other for other in self._ahead if other.ahead is not entry.ahead]
+        if not left:
+            self._take_ahead()
+        self._ahead = left
         entry.ahead.lose(error)
 
     def _acknowledge(self, entries: list[_Entry], outcomes: list[CommitResult]) -> None:

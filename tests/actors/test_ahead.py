@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -389,6 +390,49 @@ async def test_a_full_disk_at_the_common_commit_ends_the_turn(autojump_clock: Mo
         assert refused == [2]  # the result, and the next answer with the start of its call
         assert (await (await scene.submitted("again")).to_the_end()).outcome == "answered"
     assert sum(isinstance(e, MessageCompleted) for e in await scene.events()) == 2
+    await assert_sound(scene.store)
+
+
+class Steps(trio.abc.Instrument):
+    """Counts the steps of the journal."""
+
+    count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += task.name == "journal"
+
+
+async def test_a_journal_is_at_rest_when_all_that_a_session_went_ahead_with_is_refused(
+    autojump_clock: MockClock,
+) -> None:
+    may_end, steps = trio.Event(), Steps()
+
+    @callboard.tool(tier="workspace")
+    async def work_longer() -> str:
+        """Works until it is let go."""
+        await may_end.wait()
+        return "worked"
+
+    results = reply(calls=[("work", {}), ("work_longer", {})])
+    scene = await story(results, stall(), reply("well"), tools=[work_longer])
+    async with open_scene(scene, *SESSION_ACTORS):
+        scene.slow.holds = CallFinished
+        heard = await scene.submitted()
+        await scene.slow.wait_held()
+        may_end.set()  # the session goes ahead with this result while the other is being stored
+        await trio.testing.wait_all_tasks_blocked()
+        scene.slow.let_go(NO_ROOM)
+        with suppress(StorageFull):  # or it has an end on record, which says so
+            await heard.to_the_end()
+        autojump_clock.jump(2 * AHEAD_SECONDS)  # what was refused would have been due
+        autojump_clock.autojump_threshold = math.inf
+        trio.lowlevel.add_instrument(steps)
+        for _ in range(50):
+            await trio.lowlevel.checkpoint()
+        trio.lowlevel.remove_instrument(steps)
+        autojump_clock.autojump_threshold = 0
+        assert (await (await scene.submitted("again")).to_the_end()).outcome == "answered"
+    assert steps.count < 5  # it looked once more, or not at all
     await assert_sound(scene.store)
 
 

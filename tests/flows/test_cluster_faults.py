@@ -47,7 +47,9 @@ INPUTS = 20 if SOAK else 5
 SESSIONS = 3
 MANY = (67, 67, 66) if SOAK else (3, 3, 2)
 """The sessions of three nodes."""
-MANY_INPUTS = 20 if SOAK else 4
+MANY_INPUTS = 12 if SOAK else 4
+PROMPTS = 3
+"""A machine that is so busy that its node's lease lapses for a moment refuses the programs of one."""
 SLEEP_SECONDS = 10.0 if SOAK else 3.0
 """Longer than a lease, and as long as a machine may be suspended."""
 HOUR = 3600.0
@@ -189,7 +191,7 @@ def test_all_programs_of_a_node_have_ended_before_another_node_goes_on(
     with (
         open_line(url) as line,
         node_process(url, "b", open_folder, 0, 0, "--program=0.2", *options),
-        node_process(line.url, "a", open_folder, 1, 2, "--program=60", *options) as a,
+        node_process(line.url, "a", open_folder, 1, PROMPTS, "--program=60", *options) as a,
     ):
         wait_until(
             lambda: all(
@@ -210,7 +212,7 @@ def test_all_programs_of_a_node_have_ended_before_another_node_goes_on(
         said(a, "fenced")
         a.wait()
         assert written("a") == of_a
-        wait_settled(url, open_folder, 2)
+        wait_settled(url, open_folder, PROMPTS)
 
 
 def lines_of(file: Path) -> str:
