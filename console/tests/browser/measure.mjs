@@ -178,6 +178,19 @@ const rows = {
     show("  memory with all of it read", { MB: await memory(client), nodes: await page.evaluate(() => document.querySelectorAll("*").length) });
     await page.evaluate(() => longTasks.splice(0));
     await scrolled("scrolling up, all of it read", client, cpu, page, -STEP);
+    // As a row of a timeline leads there: nothing but the id of the message is known.
+    const other = await context.newPage();
+    await other.goto(address);
+    await bottom(other);
+    const asked = [];
+    other.on("websocket", (socket) => socket.on("framesent", ({ payload }) => asked.push(payload)));
+    await other.reload();
+    await bottom(other);
+    asked.length = 0;
+    const begun = Date.now();
+    await other.evaluate((id) => (location.hash = `#/chat/${id}/input_3`), long);
+    await other.locator("[data-marked]").filter({ hasText: "Write the report 3." }).waitFor();
+    show("to a message by its id alone", { ms: Date.now() - begun, pages: asked.filter((each) => each.includes('"session/messages"')).length });
     await context.close();
   },
 
