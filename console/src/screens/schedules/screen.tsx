@@ -80,7 +80,7 @@ function whenOf(row: ScheduleRow): string {
   const text = its.value;
   if (row.every) return text.every(row.every);
   const said = sayCron(row.cron ?? "");
-  return `${row.at ? text.once(row.at) : said === "" ? row.cron : `${said} (${row.cron})`} ${row.zone ?? ""}`;
+  return `${row.at ? text.once(row.at) : said === "" ? row.cron : `${said} (${row.cron?.replaceAll(" ", "\u00a0")})`} ${row.zone ?? ""}`;
 }
 
 const sayCron = (cron: string): string => saidOf(cron, language.value === "zh" ? "zh-CN" : "en-GB", its.value.said);
