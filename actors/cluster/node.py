@@ -206,15 +206,18 @@ class ClusterNode:
         if owner is not None:
             raise elsewhere(session_id, owner)
 
-    async def other_owner(self, session_id: str, patience: float = 0.0) -> Owner | None:
+    async def other_owner(
+        self, session_id: str, patience: float = 0.0, *, passes_on: bool = False
+    ) -> Owner | None:
         """Return which other node owns a session; `None` once it is this node's, which claims it if nobody has it.
 
         One that `is_gone` owns nothing: it is the node that is to claim the session, which this one may not, for it
-        lacks the session's root.
+        lacks the session's root, or leaves to it.
 
         Args:
             session_id: The session.
             patience: How long to wait for the end of an owner that is ending, in seconds.
+            passes_on: Whether a session that nobody has may be left to a node of greater capacity, whose share it is.
 
         Raises:
             NotFoundError: There is no such session.
@@ -226,11 +229,14 @@ class ClusterNode:
             raise NodeFenced(LOST_PLACE)
         began = trio.current_time()
         while True:
+            members = self.members if passes_on else Members()
+            is_left = partial(self._is_left, members, session_id)
             async with self._claiming:  # whoever has claimed it before recovers it first
                 if session_id in self._owned:
                     return None
                 owner, claimed = await self._in_thread(
-                    partial(self._registry.claim_one, life, session_id, self.roots.owned), self._one
+                    partial(self._registry.claim_one, life, session_id, self.roots.owned, is_left),
+                    self._one,
                 )
                 if owner is None:
                     raise NotFoundError(f"There is no session {session_id}.")
@@ -239,8 +245,8 @@ class ClusterNode:
                     await self._take_over([*claimed, *({session_id} - {*claimed})])
                     self._owned.add(session_id)
                     return None
-            if owner.is_gone and owner.root not in self.roots.owned:
-                return self._claimant(session_id, owner)
+            if owner.is_gone and (claimant := self._claimant(members, session_id, owner)):
+                return claimant
             # An owner that does not renew is gone, and the session this node's within a moment; so it is of one that ends.
             is_late = owner.is_gone or owner.left_ms <= LATE_MS
             waits = LEASE_SECONDS if is_late else patience if owner.is_leaving else 0.0
@@ -252,10 +258,17 @@ class ClusterNode:
                 return owner
             await trio.sleep(AGAIN_SECONDS)
 
-    def _claimant(self, session_id: str, owner: Owner) -> Owner:
-        """Return which node is to claim a session of a root that this one lacks; raise `ConflictError` without one."""
-        chosen = self.members.chosen(owner.root, session_id)
-        if chosen is None:
+    def _is_left(self, members: Members, session_id: str, owner: Owner) -> bool:
+        """Whether a session that nobody has is left to a node of greater capacity."""
+        return members.larger(self.node_id, owner.root, session_id) is not None
+
+    def _claimant(self, members: Members, session_id: str, owner: Owner) -> Owner | None:
+        """Return which other node is to claim a session; raise `ConflictError` if this one may not, and there is none."""
+        if owner.root in self.roots.owned:
+            chosen = members.larger(self.node_id, owner.root, session_id)
+            if chosen is None:
+                return None
+        elif (chosen := self.members.chosen(owner.root, session_id)) is None:
             raise ConflictError(f"Session {session_id} {missing_root(owner.root)}.", kind="root")
         return msgspec.structs.replace(owner, life=chosen.life, url=chosen.url)
 

@@ -44,6 +44,8 @@ logger = redacting_logger(__name__)
 
 PATIENCE_SECONDS = LEAVE_SECONDS
 """How long a request waits for an owner that can't be reached, or for the next one: a lease, and a takeover behind it."""
+CLAIM_SECONDS = 1.0
+"""How long a request waits for a connection to a node that is to claim its session: behind that, this node may."""
 MAX_PLACES = 10_000
 """Sessions of which it is kept who owns them; of others the database is asked once more."""
 
@@ -154,7 +156,7 @@ class Relays:
         )
         trying = _Trying(session_id)
         while True:
-            if (place := await self._place(session_id)) is None:
+            if (place := await self._place(trying)) is None:
                 return await method.run(caller, params)
             try:
                 peer = await self._claimed(place, trying)
@@ -182,7 +184,7 @@ class Relays:
         while True:
             members = self._node.members
             try:
-                place = await self._place(session_id)
+                place = await self._place(trying)
             except ConflictError as error:
                 if error.kind != "root":
                     raise
@@ -223,15 +225,19 @@ class Relays:
             trying.give_up(place, self._node.node_id, trying.error)
         await trio.sleep(AGAIN_SECONDS)
 
-    async def _place(self, session_id: str) -> Node | None:
-        """Return the node that owns a session; `None` for this one, which takes it if its owner is gone."""
+    async def _place(self, trying: _Trying) -> Node | None:
+        """Return the node that owns a session; `None` for this one, which takes it if its owner is gone.
+
+        One of greater capacity may be left such a session, but not when it was asked for it and has not taken it.
+        """
+        session_id = trying.session_id
         if self._node.owns(session_id):
             return None
         members = self._node.members.nodes
         known = self._places.get(session_id)
         if known is not None and self._node.is_up(known) and known.node_id in members:
             return members[known.node_id]
-        owner = await self._node.other_owner(session_id)
+        owner = await self._node.other_owner(session_id, passes_on=trying.error is None)
         if owner is None:
             self._places.pop(session_id, None)
             return None
@@ -249,10 +255,16 @@ class Relays:
 
     async def _claimed(self, node: Node, trying: _Trying) -> Peer:
         """Return the connection to the node that owns a session, or that is to claim it, once it has."""
-        peer = await self._peer(node, trying.until)
-        if self._places.get(trying.session_id) != node.life:
+        if self._places.get(trying.session_id) == node.life:
+            return await self._peer(node, trying.until)
+        peer = await self._peer(node, min(trying.until, trio.current_time() + CLAIM_SECONDS))
+        try:
             await peer.claim(trying.session_id)
-            self._places[trying.session_id] = node.life
+        except OverloadedError as error:
+            if error.kind == "stopping":
+                raise
+            raise Unreachable(f"it has no room: {error}") from error
+        self._places[trying.session_id] = node.life
         return peer
 
     async def _peer(self, node: Node, until: float) -> Peer:

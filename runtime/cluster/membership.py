@@ -16,7 +16,7 @@ import msgspec
 from ..redaction import Secret
 from .lease import RENEW_SECONDS, OwnLease
 from .nodes import Joining, Node, Term
-from .placement import Placement, rank
+from .placement import Placement, rank, winner_of
 from .registry import MAX_CLAIM, Registry
 from .roots import EVERYBODYS, own_root
 
@@ -54,9 +54,25 @@ class Members(msgspec.Struct, frozen=True):
 
     def chosen(self, root: str, session_id: str) -> Node | None:
         """Return which of the nodes that have a root is to own a session; `None` when none has it."""
-        having = [name for name, node in self.live.items() if node.has(root)]
-        first = min(having, key=lambda name: (rank(name, session_id, having), name), default=None)
-        return None if first is None else self.live[first]
+        having = {name: node for name, node in self.live.items() if node.has(root)}
+        winner = winner_of(session_id, {name: node.capacity for name, node in having.items()})
+        return None if winner is None else having[winner]
+
+    def larger(self, node_id: str, root: str, session_id: str) -> Node | None:
+        """Return which node of greater capacity is to own a session that a node is asked for; `None` if that one may itself.
+
+        Beside nodes of its own capacity it may: what is owned where it is asked for needs no relay.
+        """
+        live = self.live
+        if (own := live.get(node_id)) is None:
+            return None
+        larger = {
+            name: node.capacity
+            for name, node in live.items()
+            if node.capacity > own.capacity and node.has(root)
+        }
+        winner = winner_of(session_id, {**larger, node_id: own.capacity})
+        return None if winner is None or winner == node_id else live[winner]
 
 
 class Membership:

@@ -79,6 +79,12 @@ class Placement:
         return self._winners[slot_of(session_id)] if self._winners else None
 
 
+def winner_of(session_id: str, capacities: Mapping[str, int]) -> str | None:
+    """Return which of these nodes, given with their capacities, has the slot of a session; `None` without nodes."""
+    nodes = {name: (_hashed(name), max(capacity, 1)) for name, capacity in capacities.items()}
+    return _best(_hashed(f"slot {slot_of(session_id)}"), nodes) if nodes else None
+
+
 def rank(node_id: str, key: str, node_ids: Collection[str]) -> int:
     """Return how many of these nodes come before one in the order that belongs to a key."""
     hashed = _hashed(key)

@@ -15,7 +15,7 @@ database of its own, with a clock of its own.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import starmap
 from typing import Any, Protocol
@@ -347,17 +347,26 @@ class Registry:
         return [session_id for (session_id,) in found]
 
     def claim_one(
-        self, life: Term, session_id: str, roots: Collection[str] = (EVERYBODYS,)
+        self,
+        life: Term,
+        session_id: str,
+        roots: Collection[str] = (EVERYBODYS,),
+        is_left: Callable[[Owner], bool] = lambda owner: False,
     ) -> tuple[Owner | None, list[str]]:
         """Take a session whose owner is gone, with its tree, if it is of one of these roots.
 
-        Return who owns it now, `None` if there is no such session; and all that was taken just now.
+        One that `is_left` to another node is not taken. Return who owns it now, `None` if there is no such session; and
+        all that was taken just now.
         """
         claimed: list[str] = []
         with self._database.transaction():
             if self.holds(life):
-                if self.owner(session_id) is None:
+                owner = self.owner(session_id)
+                if owner is None:
                     self._own_unknown(session_id)
+                    owner = self.owner(session_id)
+                if owner is not None and owner.is_gone and is_left(owner):
+                    return owner, claimed
                 found = self._rows(
                     "update owners as o set node_id = ?, term = ? where"
                     f" tree = (select tree from owners where session_id = ?) and {IS_GONE}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -179,6 +180,36 @@ async def test_an_idle_session_is_claimed_by_a_node_with_its_root_whichever_node
                 await (await b.runtime.get_session(alone.session_id)).run("Who are you?")
         async with open_served(url, "a", tmp_path, roots=roots, token=a.token) as a:
             assert await (await a.runtime.get_session(alone.session_id)).run("Who?") == "By a."
+
+
+async def idle_sessions(url: str, folder: Path, count: int) -> list[str]:
+    """Make sessions of a node that ends."""
+    async with open_served(url, "gone", folder) as gone:
+        return [(await gone.runtime.create_session()).session_id for _ in range(count)]
+
+
+@pytest.mark.parametrize("way", ["there", "silent"])
+async def test_an_idle_session_is_left_to_a_node_of_greater_capacity_that_can_take_it(
+    url: str, tmp_path: Path, way: str
+) -> None:
+    """Asked for at the smaller one; which takes it all the same when the larger one can't be reached."""
+    with ExitStack() as stack:
+        reached_at = ""
+        if way == "silent":  # connections wait for somebody who takes them
+            silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            reached_at = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        async with (
+            open_served(url, "a", tmp_path) as a,
+            open_served(url, "b", tmp_path, capacity=1000, reached_at=reached_at) as b,
+        ):
+            first, second = await idle_sessions(url, tmp_path, 2)
+            with trio.fail_after(WAIT_SECONDS):
+                await knows(tmp_path, "b", a.token)
+                async with connect(a.url, a.token) as client:
+                    said = await client.ask(first, "Who are you?")
+                    assert said == ("By b." if way == "there" else "By a.")
+                async with connect(b.url, a.token) as client:
+                    assert await client.ask(second, "Who are you?") == "By b."  # it may itself
 
 
 async def test_where_no_node_names_a_root_all_is_as_before(url: str, tmp_path: Path) -> None:

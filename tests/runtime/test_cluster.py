@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from itertools import starmap
 
 import msgspec
 import pytest
 
 from callboard.runtime.cluster.lease import OwnLease
-from callboard.runtime.cluster.membership import Claims, Membership
+from callboard.runtime.cluster.membership import Claims, Members, Membership
 from callboard.runtime.cluster.nodes import Joining, Term
 from callboard.runtime.cluster.placement import SLOTS, Placement, rank, slot_of
 from callboard.runtime.cluster.registry import MAX_CLAIM, Registry
@@ -23,8 +25,12 @@ class Cluster:
         self.database = PlayedDatabase()
         self.registry = Registry(self.database)
 
-    def node(self, name: str, *, roots: tuple[str, ...] = (), skew: float = 0.0) -> Member:
-        joining = Joining(node_id=name, url=f"http://{name}", version="1", roots=roots)
+    def node(
+        self, name: str, *, roots: tuple[str, ...] = (), skew: float = 0.0, capacity: int = 1
+    ) -> Member:
+        joining = Joining(
+            node_id=name, url=f"http://{name}", version="1", roots=roots, capacity=capacity
+        )
         membership = Membership(self.registry, joining, lambda: self.database.now_ms / 1000 + skew)
         membership.join()
         return Member(self, membership, Claims(self.registry, name))
@@ -449,6 +455,56 @@ def test_a_session_without_an_owner_belongs_to_the_root_that_its_place_names(
     assert owner is not None
     assert (owner.root, owner.is_gone, claimed) == ("projects", True, [])
     assert cluster.claim_one(a.life, "plain") == (a.life, ["plain"])
+
+
+def chosen_of(members: Members, session_ids: Sequence[str]) -> Counter[str]:
+    found = (members.chosen("", name) for name in session_ids)
+    return Counter(node.node_id for node in found if node is not None)
+
+
+def test_who_is_to_claim_a_session_is_who_takes_it_over_when_it_is_busy(cluster: Cluster) -> None:
+    """By the same shares, which follow from the capacities."""
+    nodes = [cluster.node("a"), cluster.node("b"), cluster.node("c", capacity=6)]
+    for node in nodes:
+        node.membership.look()
+    names = [f"session_{number}" for number in range(800)]
+    placement = Placement()
+    placement.set_nodes({"a": 1, "b": 1, "c": 6})
+    members = nodes[0].membership.members
+    assert chosen_of(members, names) == Counter(placement.node_of(name) for name in names)
+    assert 0.7 < chosen_of(members, names)["c"] / len(names) < 0.8
+
+
+def test_a_node_leaves_idle_sessions_to_larger_ones_and_to_no_others(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    c = cluster.node("c", roots=("projects",), capacity=3)
+    for node in (a, b, c):
+        node.membership.look()
+    members = a.membership.members
+    names = [f"session_{number}" for number in range(400)]
+    left = [members.larger("a", "", name) for name in names]
+    assert {node.node_id for node in left if node is not None} == {"c"}
+    assert 0.7 < sum(node is not None for node in left) / len(names) < 0.8
+    assert [name for name in names if members.larger("c", "", name)] == []  # it is the largest
+    assert [name for name in names if members.larger("a", "docs", name)] == []  # it lacks that root
+    cluster.registry.drain("c")
+    a.membership.look()
+    assert [name for name in names if a.membership.members.larger("a", "", name)] == []
+
+
+def test_a_session_that_is_left_to_another_node_is_not_taken(cluster: Cluster) -> None:
+    a, b = cluster.node("a"), cluster.node("b")
+    cluster.own(a, "s", is_busy=False)
+    cluster.database.add_session("unknown")
+    cluster.registry.leave(a.life)
+    for name in ("s", "unknown"):
+        owner, claimed = cluster.registry.claim_one(b.life, name, ("",), lambda owner: True)
+        assert owner is not None
+        assert (owner.is_gone, claimed) == (True, [])
+        assert cluster.claim_one(b.life, name) == (b.life, [name])
+        owner, claimed = cluster.registry.claim_one(b.life, name, ("",), lambda owner: True)
+        assert owner is not None
+        assert (owner.life, claimed) == (b.life, [])  # it has an owner, and nothing is left
 
 
 def test_an_older_release_reads_the_roots_of_a_node(cluster: Cluster) -> None:

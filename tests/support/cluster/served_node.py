@@ -32,6 +32,7 @@ async def open_served(
     token: str = "",
     roots: Mapping[str, str | RootSettings] | None = None,
     sandbox: SandboxSettings | None = None,
+    capacity: int = 1,
     **options: Any,
 ) -> AsyncGenerator[Daemon]:
     """A node of the cluster at a database, whose model says its name unless there are `steps`.
@@ -47,6 +48,7 @@ async def open_served(
         token: One that was made before.
         roots: Its named roots.
         sandbox: Of its programs.
+        capacity: How large its share is.
         options: Of `open_runtime`.
     """
     store, work = folder / node, folder / "work"
@@ -58,7 +60,9 @@ async def open_served(
     port = listeners[0].socket.getsockname()[1]
     settings = callboard.Settings(
         store=StoreSettings(url=url),
-        cluster=ClusterSettings(node=node, url=reached_at or f"http://127.0.0.1:{port}"),
+        cluster=ClusterSettings(
+            node=node, url=reached_at or f"http://127.0.0.1:{port}", capacity=capacity
+        ),
         roots=dict(roots or {}),
         sandbox=sandbox or SandboxSettings(),
     )
