@@ -103,9 +103,10 @@ class HangWatch:
     def _end(self, *_: object) -> None:
         with open(self._output, "w", closefd=False) as output:
             print(f"\n{self._test} hangs.", file=output)
-            with suppress(RuntimeError):  # no Trio runs here
+            with suppress(RuntimeError):  # no Trio runs here, or it is just changing its tasks
                 if root := trio.lowlevel.current_root_task():
-                    print("\n".join(_tasks(root)), file=output)
+                    for line in _tasks(root):
+                        print(line, file=output)
         os._exit(1)
 
 
@@ -116,7 +117,7 @@ def _tasks(task: trio.lowlevel.Task, depth: int = 0) -> Iterator[str]:
     for frame, line in task.iter_await_frames():
         yield f"{indent}  {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
     for nursery in task.child_nurseries:
-        for child in nursery.child_tasks:
+        for child in [*nursery.child_tasks]:
             yield from _tasks(child, depth + 1)
 
 
