@@ -117,6 +117,10 @@ test("keys lead everywhere, and do nothing where somebody writes", async () => {
   const last = await page.evaluate(() => document.activeElement.dataset.id);
   await page.keyboard.press("k");
   await page.waitForFunction((before) => document.activeElement.dataset.id !== before, last);
+  await page.keyboard.press("j");
+  await page.waitForFunction((before) => document.activeElement.dataset.id === before, last);
+  await page.keyboard.press("k");
+  await page.waitForFunction((before) => document.activeElement.dataset.id !== before, last);
   await page.locator(".call").first().waitFor();
   await page.keyboard.press("o");
   await page.locator(".call details[open]").waitFor();
