@@ -86,9 +86,11 @@ class Adoption:
         with self._database.transaction():
             if not self._registry.holds(life):
                 return 0
-            found = self._rows(
-                f"select o.session_id from sessions o where {listed('o.session_id')} {free}",
-                (as_value(session_ids),),
+            path = self._root.path
+            found = self._rows(  # without those that another node has given their places meanwhile
+                f"select o.session_id from sessions o where {listed('o.session_id')}"
+                f" and (o.workspace = ? or o.workspace >= ? and o.workspace < ?) {free}",
+                (as_value(session_ids), path, f"{path}/", f"{path}0"),
             )
             held = {session_id for (session_id,) in found}
             sql = f"select session_id, tree from owners where {listed('session_id')}"

@@ -6,7 +6,7 @@ database's clock alone. **The fence is the moment that counts**: whoever finds a
 taken; behind it, none is. A lease that lapsed without a fence can be renewed: nobody took anything.
 
 A session is owned together with those above and below it (its *tree*), which store inputs and answers in one
-another: they move as one.
+another: they move as one. Who takes a tree locks the row of its topmost session first.
 
 The statements are common SQL, and `ClusterSql` holds what differs: so the simulation runs them on a
 database of its own, with a clock of its own.
@@ -333,17 +333,28 @@ class Registry:
             if not self.holds(life):
                 return []
             found = self._rows(
-                f"update owners set node_id = ?, term = ? where {listed('root')} and tree in ("
-                "select o.tree from owners o join sessions s on s.session_id = o.session_id"
-                f" where {listed('o.slot')} and {listed('o.node_id')} and {listed('o.root')}"
-                f" and {IS_GONE} and ({_IS_BUSY}) limit ? {self._sql.skip_locked})"
-                " returning session_id",
-                (
-                    *life,
-                    *(self._database.list_value(each) for each in (roots, slots, gone, roots)),
-                    MAX_CLAIM,
-                ),
+                "select o.tree from owners b join sessions s on s.session_id = b.session_id"
+                " join owners o on o.session_id = b.tree"
+                f" where {listed('b.slot')} and {listed('b.node_id')} and {listed('b.root')}"
+                f" and ({_IS_BUSY}) and {IS_GONE} limit ? {self._sql.skip_locked}",
+                (*(self._database.list_value(each) for each in (slots, gone, roots)), MAX_CLAIM),
             )
+            return self._take(life, {tree for (tree,) in found}, roots)
+
+    def _take(self, life: Term, trees: Collection[str], roots: Collection[str]) -> list[str]:
+        """Make a life the owner of trees that nobody has; return their sessions.
+
+        The row of each tree's own session is locked by now, and by it the tree: whoever waited for it, or found it as it was
+        before, looks here whether it is still nobody's. A statement that waits does not look at other tables again.
+        """
+        if not trees:
+            return []
+        listed = self._sql.listed
+        found = self._rows(
+            f"update owners as o set node_id = ?, term = ? where {listed('o.tree')} and {listed('o.root')}"
+            f" and {IS_GONE} returning session_id",
+            (*life, self._database.list_value(trees), self._database.list_value(roots)),
+        )
         return [session_id for (session_id,) in found]
 
     def claim_one(
@@ -365,15 +376,14 @@ class Registry:
                 if owner is None:
                     self._own_unknown(session_id)
                     owner = self.owner(session_id)
-                if owner is not None and owner.is_gone and is_left(owner):
+                if owner is None or not owner.is_gone or is_left(owner):
                     return owner, claimed
                 found = self._rows(
-                    "update owners as o set node_id = ?, term = ? where"
-                    f" tree = (select tree from owners where session_id = ?) and {IS_GONE}"
-                    f" and {self._sql.listed('o.root')} returning session_id",
-                    (*life, session_id, self._database.list_value(roots)),
+                    "select o.tree from owners o where o.session_id = (select tree from owners"
+                    f" where session_id = ?) {self._sql.locked}",
+                    (session_id,),
                 )
-                claimed = [name for (name,) in found]
+                claimed = self._take(life, [tree for (tree,) in found], roots)
             return self.owner(session_id), claimed
 
     def _own_unknown(self, session_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -30,9 +30,23 @@ class Failing(PlayedDatabase):
         return super().rows(sql, values)
 
 
+class Meanwhile(Failing):
+    """A database on which something else is done once, behind the first statement that lists sessions."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        found = super().rows(sql, values)
+        meanwhile, is_list = self.meanwhile, "last_event from sessions where is_active = 0" in sql
+        if meanwhile is not None and is_list:
+            self.meanwhile = None
+            meanwhile()
+        return found
+
+
 class Scene:
     def __init__(self) -> None:
-        self.database = Failing()
+        self.database = Meanwhile()
         self.registry = Registry(self.database)
         self._events = count(1)
 
@@ -177,3 +191,13 @@ def test_a_node_that_was_fenced_adopts_nothing(scene: Scene) -> None:
     scene.registry.leave(a)
     assert scene.adopt(a) == 0
     assert scene.places == {"in": ("/srv/projects/tea", "")}
+
+
+def test_what_another_node_adopts_at_the_same_time_keeps_its_place(scene: Scene) -> None:
+    a, b = scene.join("a"), scene.join("b")
+    scene.put("s", "/srv/projects/tea/pot", a)
+    scene.registry.leave(a)
+    c = scene.join("c")
+    scene.database.meanwhile = lambda: scene.adopt(c)
+    assert scene.adopt(b) == 0  # it had found it, and the other was faster
+    assert scene.places == {"s": ("projects:tea/pot", "projects")}

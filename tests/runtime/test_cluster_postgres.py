@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import random
 import time
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from threading import Thread
+from functools import partial
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -17,6 +21,7 @@ from itertools import starmap
 from callboard.runtime.cluster.adoption import Adoption
 from callboard.runtime.cluster.membership import Claims, Membership
 from callboard.runtime.cluster.nodes import Joining, Term
+from callboard.runtime.cluster.placement import SLOTS
 from callboard.runtime.cluster.postgres import PostgresDatabase
 from callboard.runtime.cluster.registry import Registry
 from callboard.runtime.cluster.roots import NamedRoot
@@ -26,12 +31,14 @@ from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
 
 WAIT_SECONDS = 30.0
+TREES = 600 if os.environ.get("CALLBOARD_SOAK") else 150
 
 
 class Peer:
     """A node with a connection of its own."""
 
     def __init__(self, url: str, name: str) -> None:
+        self.url = url
         self.database = PostgresDatabase(address_of(url))
         self.registry = Registry(self.database)
         joining = Joining(node_id=name, url=f"http://{name}", version="1")
@@ -43,7 +50,7 @@ class Peer:
         """End a lease without waiting for it."""
         self.database.rows("update nodes set lease_until_ms = 0 where node_id = ?", (life.node_id,))
 
-    def make_busy(self, session_id: str) -> None:
+    def make_busy(self, session_id: str, parent_id: str | None = None) -> None:
         self.database.rows(
             "insert into sessions (session_id, title, agent, kind, workspace, message_count,"
             " last_message_preview, is_active, head_seq, last_event, created_at_ms, updated_at_ms)"
@@ -55,7 +62,7 @@ class Peer:
             " select id, 'input', 'person' from sessions where session_id = ?",
             (session_id,),
         )
-        self.registry.own_new(self.life, session_id, None)
+        self.registry.own_new(self.life, session_id, parent_id)
 
 
 @pytest.fixture
@@ -246,3 +253,113 @@ def test_waiting_sessions_are_counted_and_adopted_by_indexes(
         plan = "\n".join(starmap(str, rows(f"explain {sql}", values)))
         for table in ("owners", "sessions", "turns"):
             assert f"Seq Scan on {table}" not in plan, (sql, plan)
+
+
+class Crowd:
+    """Nodes that take at once what a node that is gone has left, each by connections of its own.
+
+    Attributes:
+        taken: The claims, in the order in which they were answered: by which node, and which sessions.
+        failed: What one of them could not do.
+    """
+
+    def __init__(self, url: str, nodes: dict[str, Peer]) -> None:
+        self._url = url
+        self._nodes = nodes
+        self._begin = Barrier(2 * len(nodes) + 2)
+        self.taken: list[tuple[str, list[str]]] = []
+        self.failed: list[StorageError] = []
+
+    def play(self, session_ids: Sequence[str]) -> None:
+        work = [partial(self._adopt, name) for name in ("b", "c")]
+        for number, name in enumerate(self._nodes):
+            asked = list(session_ids)
+            random.Random(number).shuffle(asked)
+            work += [partial(self._claim, name), partial(self._ask, name, asked)]
+        threads = [Thread(target=self._with_registry, args=(each,), daemon=True) for each in work]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive()
+
+    def _with_registry(self, work: Callable[[PostgresDatabase], None]) -> None:
+        database = PostgresDatabase(address_of(self._url))
+        try:
+            self._begin.wait()
+            work(database)
+        except StorageError as error:
+            self.failed.append(error)
+        finally:
+            database.close()
+
+    def _adopt(self, name: str, database: PostgresDatabase) -> None:
+        for _ in range(3):
+            adopt(database, self._nodes[name].life)
+
+    def _claim(self, name: str, database: PostgresDatabase) -> None:
+        registry, life = Registry(database), self._nodes[name].life
+        while found := registry.claim(life, ["a"], range(SLOTS), ROOTS[name]):
+            self.taken.append((name, found))
+
+    def _ask(self, name: str, asked: Sequence[str], database: PostgresDatabase) -> None:
+        registry, life = Registry(database), self._nodes[name].life
+        for session_id in asked:
+            _, found = registry.claim_one(life, session_id, ROOTS[name])
+            if found:
+                self.taken.append((name, found))
+
+
+def adopt(database: PostgresDatabase, life: Term) -> None:
+    adoption = Adoption(database, life.node_id, ROOT)
+    while adoption.step(life):
+        pass
+
+
+ROOT = NamedRoot("projects", "/srv/projects")
+ROOTS = {"b": ("", "projects"), "c": ("", "projects"), "d": ("",)}
+
+
+def test_what_is_adopted_and_claimed_at_once_has_one_owner_which_has_its_root(
+    peers: tuple[Peer, Peer, Peer],
+) -> None:
+    """Trees of a node that is gone: two nodes adopt and claim them, a third one without the root claims them."""
+    a, b, c = peers
+    d = Peer(a.url, "d")
+    trees = [f"tree_{number}" for number in range(TREES)]
+    children = [f"{tree}_child" for tree in trees]
+    for tree, child in zip(trees, children, strict=True):
+        a.make_busy(tree)
+        a.make_busy(child, tree)
+    a.database.rows("update sessions set workspace = '/srv/projects/tea'")
+    a.database.rows(  # half of the trees are idle, and claimed by who asks
+        "delete from inputs where session in (select id from sessions where session_id like '%0%' or"
+        " session_id like '%5%')"
+    )
+    a.database.rows("update nodes set lease_until_ms = lease_until_ms + 60000 where node_id <> 'a'")
+    a.registry.leave(a.life)
+    crowd = Crowd(a.url, {"b": b, "c": c, "d": d})
+    crowd.play([*trees, *children])
+    assert crowd.failed == []
+    taken = Counter(name for _, found in crowd.taken for name in found)
+    assert set(taken) == {*trees, *children}
+    assert [name for name, times in taken.items() if times > 1] == []
+    for node in (b, c):
+        adopt(node.database, node.life)  # what was locked is left to the next round
+    rows = a.database.rows(
+        "select o.tree, o.node_id, o.root, s.workspace from owners o join sessions s using (session_id)"
+    )
+    by_tree: dict[str, set[tuple[str, str, str]]] = {}
+    for tree, *row in rows:
+        by_tree.setdefault(tree, set()).add(tuple(row))
+    assert {len(found) for found in by_tree.values()} == {1}
+    adopted = {(node, "projects", "projects:tea") for node in "bc"}
+    assert {row for found in by_tree.values() for row in found} <= {
+        *adopted,
+        (
+            "d",
+            "",
+            "/srv/projects/tea",
+        ),  # claimed before it was adopted, and left to the node that runs it
+    }
+    d.database.close()
