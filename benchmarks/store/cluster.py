@@ -57,7 +57,8 @@ def fill(measured: Measured, nodes: int, sessions: int) -> list[Term]:
     rows("set statement_timeout = 0")
     lives = [
         registry.join(
-            Joining(node_id=f"node-{number}", url=f"http://node-{number}:8790", version="1.0.0")
+            Joining(node_id=f"node-{number}", url=f"http://node-{number}:8790", version="1.0.0"),
+            f"key of node {number}",
         )
         for number in range(nodes)
     ]
