@@ -28,12 +28,22 @@ _NOW = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
 _IS_NEW = f"timeline <> {TIMELINE_NOW} or timeline_since_ms + {LEASE_MS} > {_NOW}"
 """Of the row of cluster: a standby has taken over, and was not long seen to."""
 
+_END_STOPPED = (
+    "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
+    " and datname = current_database() and usename = current_user and application_name = 'callboard'"
+    " and state = 'active' and wait_event = 'ClientRead' and xact_start is not null"
+    f" and state_change < clock_timestamp() - interval '{STATEMENT_MS} milliseconds'"
+)
+"""Of a commit whose statements go to the database together, a node that is stopped may have sent some. To the database it
+works then, and is not idle, so that no timeout of it ends that; what it holds locked would be held until the node wakes."""
+
 POSTGRES = ClusterSql(
     now=_NOW,
     is_settled=f"clock_timestamp() > {_UP_SINCE} and not exists (select 1 from cluster where {_IS_NEW})",
     timeline=TIMELINE_NOW,
     shared="for key share",
     excluding="for update",
+    end_stopped=_END_STOPPED,
     skip_locked="for update of o skip locked",
     locked="for update of o",
     one_of="{column} = any(?)",

@@ -87,6 +87,7 @@ class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
         timeline: Which life of its record the database is in: another one begins where a standby takes over.
         shared: Keeps a row of nodes from being fenced until the transaction ends; the lease may be renewed meanwhile.
         excluding: Locks a row of nodes, and waits for whoever holds it by `shared`.
+        end_stopped: Ends what a node has left in the middle of a commit when it was stopped there.
         skip_locked: Locks the rows of `o` that nobody else holds.
         locked: Locks the rows of `o`, and waits for whoever holds them.
         one_of: Whether a column is in the list that is the next value, as a condition.
@@ -102,6 +103,7 @@ class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
     tell: str = ""
     locked: str = ""
     excluding: str = ""
+    end_stopped: str = ""
 
     def listed(self, column: str) -> str:
         """Return the condition that a column is in the list which is the next value."""
@@ -259,6 +261,8 @@ class Registry:
 
         An update of the row alone would not: it is told apart from a renewal, which waits for no commit.
         """
+        if self._sql.end_stopped:
+            self._rows(self._sql.end_stopped)
         if self._sql.excluding:
             self._rows(f"select 1 from nodes where {where} {self._sql.excluding}", values)
 

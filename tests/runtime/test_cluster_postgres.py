@@ -27,6 +27,7 @@ from callboard.runtime.cluster.registry import Registry
 from callboard.runtime.cluster.roots import NamedRoot
 from callboard.runtime.errors import ConflictError, StorageError
 from callboard.runtime.store.postgres.address import address_of
+from callboard.runtime.store.postgres.connection import connect
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
 
@@ -363,3 +364,26 @@ def test_what_is_adopted_and_claimed_at_once_has_one_owner_which_has_its_root(
         ),  # claimed before it was adopted, and left to the node that runs it
     }
     d.database.close()
+
+
+def test_a_commit_that_a_stopped_node_has_sent_a_part_of_holds_nobody_up(
+    peers: tuple[Peer, Peer, Peer],
+) -> None:
+    a, b, _ = peers
+    with connect(address_of(a.url), writes=True) as half_sent:
+        raw, backend = half_sent.pgconn, half_sent.info.backend_pid
+        raw.enter_pipeline_mode()
+        raw.send_query_params(b"begin", [])
+        holds = b"select 1 from nodes where node_id = 'a' for key share"
+        raw.send_query_params(holds, [])
+        raw.send_flush_request()
+        raw.flush()
+        stands = "select state, wait_event from pg_stat_activity where pid = ? and xact_start is not null"
+        while b.database.rows(stands, (backend,)) != [("active", "ClientRead")]:
+            time.sleep(0.01)
+        b.let_lapse(a.life)
+        with pytest.raises(StorageError, match="took too long"):  # it may just be about to go on
+            b.registry.fence(a.life)
+        assert b.registry.fence(a.life)
+        assert b.database.rows(stands, (backend,)) == []
+        raw.finish()

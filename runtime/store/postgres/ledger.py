@@ -29,7 +29,7 @@ AWAY_SECONDS = 60.0
 
 STOPPED_MS = 1000
 """How long a node that was stopped in the middle of a commit can hold up those that fence it: then the database
-ends that commit."""
+ends that commit, or who fences it does where a part of its statements had been sent (`cluster.postgres`)."""
 
 GONE_SECONDS = 1.0
 """For the database to see that whoever wrote before has gone: the lock ends with its connection, and a little later than that is closed."""
