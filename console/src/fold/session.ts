@@ -257,15 +257,13 @@ export class Session {
   /** Take the arguments of the last call that set a plan, unless an event has said a later one. */
   planWas(json: string): void {
     if (this.#isPlanned) return;
-    let items: unknown;
     try {
-      items = (JSON.parse(json) as { items?: unknown }).items;
+      const { items } = JSON.parse(json) as { items: Partial<PlanItem>[] };
+      this.plan = items.flatMap(({ text, status }) => (typeof text === "string" ? [planned({ text, ...(status && { status }) })] : []));
+      this.revision += 1;
     } catch {
-      return; // another tool's that has this name
+      // Of another tool that has this name.
     }
-    if (!Array.isArray(items)) return;
-    this.plan = (items as Partial<PlanItem>[]).flatMap(({ text, status }) => (typeof text === "string" ? [planned({ text, ...(status && { status }) })] : []));
-    this.revision += 1;
   }
 
   /** Take the questions that wait for an answer now. */

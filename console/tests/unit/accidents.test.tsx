@@ -3,26 +3,7 @@
 // an input that goes out for somebody else, a state that is no longer true, and a daemon that is asked though nobody looks.
 import { render } from "preact";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-
-type Sent = { id: number; method: string; params: Record<string, unknown> };
-class FakeSocket {
-  static last: FakeSocket;
-  onopen: (() => void) | null = null;
-  onmessage: ((message: { data: unknown }) => void) | null = null;
-  onclose: ((closed: { code: number; reason: string }) => void) | null = null;
-  sent: Sent[] = [];
-  constructor() {
-    FakeSocket.last = this;
-  }
-  send(text: string): void {
-    this.sent.push(JSON.parse(text) as Sent);
-  }
-  close(): void {}
-  answer(sent: Sent, result: unknown): void {
-    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id: sent.id, result }) });
-  }
-}
-vi.stubGlobal("WebSocket", FakeSocket);
+import { connected as opened, FakeSocket, type Sent, sentAs, settle } from "./fake_daemon";
 
 const app = await import("../../src/store/app");
 const compose = await import("../../src/store/compose");
@@ -36,18 +17,7 @@ const login = await import("../../src/store/login");
 const { KeyForm } = await import("../../src/screens/providers/parts");
 const { default: Mcp } = await import("../../src/screens/mcp/screen");
 
-const settle = async () => void (await vi.advanceTimersByTimeAsync(50));
-const sentAs = (method: string) => FakeSocket.last.sent.filter((each) => each.method === method);
 const root = () => document.getElementById("root")!;
-
-async function opened(...methods: string[]): Promise<void> {
-  app.link.start();
-  const socket = FakeSocket.last;
-  socket.onopen?.();
-  await settle();
-  socket.answer(socket.sent[0]!, { protocol: 1, server: { name: "callboard", version: "1" }, epoch: "e", seq: 0, role: "admin", limits: {}, features: [], methods });
-  await settle();
-}
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "requestAnimationFrame", "cancelAnimationFrame", "performance"] });

@@ -17,6 +17,15 @@ export class FakeSocket {
     this.sent.push(JSON.parse(text) as Sent);
   }
   close(): void {}
+  answer(sent: Sent, result: unknown): void {
+    this.hear({ id: sent.id, result });
+  }
+  refuse(sent: Sent, type: string, message: string): void {
+    this.hear({ id: sent.id, error: { code: -32000, message, data: { type } } });
+  }
+  hear(message: object): void {
+    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", ...message }) });
+  }
 }
 vi.stubGlobal("WebSocket", FakeSocket);
 
@@ -24,18 +33,17 @@ vi.stubGlobal("WebSocket", FakeSocket);
 export const settle = async (ms = 50) => void (await vi.advanceTimersByTimeAsync(ms));
 export const sentAs = (method: string) => FakeSocket.last.sent.filter((each) => each.method === method);
 
-const heard = (message: object) => FakeSocket.last.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", ...message }) });
 /** Answer the last request of a method. */
 export async function answer(method: string, result: unknown): Promise<void> {
-  heard({ id: sentAs(method).at(-1)!.id, result });
+  FakeSocket.last.answer(sentAs(method).at(-1)!, result);
   await settle();
 }
 export async function refuse(method: string, type: string, message: string): Promise<void> {
-  heard({ id: sentAs(method).at(-1)!.id, error: { code: -32000, message, data: { type } } });
+  FakeSocket.last.refuse(sentAs(method).at(-1)!, type, message);
   await settle();
 }
 export async function notify(method: string, params: object): Promise<void> {
-  heard({ method, params });
+  FakeSocket.last.hear({ method, params });
   await settle();
 }
 
@@ -45,6 +53,6 @@ export async function connected(...methods: string[]): Promise<void> {
   const socket = FakeSocket.last;
   socket.onopen?.();
   await settle();
-  heard({ id: socket.sent[0]!.id, result: { protocol: 1, server: { name: "callboard", version: "1" }, epoch: "e", seq: 0, role: "admin", limits: {}, features: [], methods } });
+  socket.answer(socket.sent[0]!, { protocol: 1, server: { name: "callboard", version: "1" }, epoch: "e", seq: 0, role: "admin", limits: {}, features: [], methods });
   await settle();
 }

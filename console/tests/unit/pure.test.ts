@@ -158,6 +158,8 @@ describe("a session, event by event", () => {
     ['{"items":[{"text":"look"},{"text":"write","status":"done"}]}', ["look pending", "write done"]],
     ['{"items":[{"text":7},{"title":"of another tool"}]}', []],
     ['{"items":"none"}', []],
+    ['{"items":[null]}', []],
+    ["null", []],
     ["no JSON", []],
     ["{}", []],
   ])("has the plan of before it was opened: %s", (json, plan) => {
