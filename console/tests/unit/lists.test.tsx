@@ -2,30 +2,9 @@
 // What a screen shows is read once, and again when the daemon says that it has changed.
 import { render } from "preact";
 import { beforeEach, expect, it, vi } from "vitest";
+import { FakeSocket, type Sent } from "./fake_daemon";
 
-type Sent = { id: number; method: string; params: { known: Record<string, number> } };
-class FakeSocket {
-  static last: FakeSocket;
-  onopen: (() => void) | null = null;
-  onmessage: ((message: { data: unknown }) => void) | null = null;
-  onclose: ((closed: { code: number; reason: string }) => void) | null = null;
-  sent: Sent[] = [];
-  constructor() {
-    FakeSocket.last = this;
-  }
-  send(text: string): void {
-    this.sent.push(JSON.parse(text) as Sent);
-  }
-  close(): void {}
-  answer(sent: Sent, result: unknown): void {
-    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id: sent.id, result }) });
-  }
-  refuse(sent: Sent, type: string): void {
-    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id: sent.id, error: { code: -32002, message: "not for this token", data: { type } } }) });
-  }
-}
-vi.stubGlobal("WebSocket", FakeSocket);
-
+type Wait = Sent & { params: { known: Record<string, number> } };
 const settle = async () => {
   for (let count = 0; count < 4; count++) await new Promise((resolve) => setTimeout(resolve, 0));
 };
@@ -60,7 +39,7 @@ async function greeted(methods: string[]): Promise<void> {
   await settle();
 }
 
-const waits = () => socket.sent.filter((each) => each.method === "list/wait");
+const waits = () => socket.sent.filter((each) => each.method === "list/wait") as Wait[];
 async function changed(revisions: Record<string, number>): Promise<void> {
   socket.answer(waits().at(-1)!, { revisions });
   await settle();
@@ -101,11 +80,11 @@ it("keeps what it has while it can't be read, and says why", async () => {
 
 it("follows the others when one list is refused, as to a token that is limited", async () => {
   await opened(["agent/list", "tool/list", "skill/list"]);
-  socket.refuse(waits()[0]!, "permission");
+  socket.refuse(waits()[0]!, "permission", "not for this token");
   await settle();
   const tried = waits().slice(1);
   expect(tried.map((each) => Object.keys(each.params.known))).toEqual([["agents"], ["skills"], ["tools"]]);
-  for (const each of tried) "skills" in each.params.known ? socket.refuse(each, "permission") : socket.answer(each, { revisions: each.params.known });
+  for (const each of tried) "skills" in each.params.known ? socket.refuse(each, "permission", "not for this token") : socket.answer(each, { revisions: each.params.known });
   await settle();
   expect(Object.keys(waits().at(-1)!.params.known)).toEqual(["agents", "tools"]);
   await changed({ agents: 1, tools: 1 });
@@ -115,9 +94,9 @@ it("follows the others when one list is refused, as to a token that is limited",
 
 it("reads at once what it may read and not follow", async () => {
   await opened(["agent/list", "tool/list"]);
-  socket.refuse(waits()[0]!, "permission");
+  socket.refuse(waits()[0]!, "permission", "not for this token");
   await settle();
-  for (const each of waits().slice(1)) socket.refuse(each, "permission");
+  for (const each of waits().slice(1)) socket.refuse(each, "permission", "not for this token");
   await settle();
   expect([root().textContent, waits().length]).toEqual(["1", 3]);
 });
