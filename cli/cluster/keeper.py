@@ -37,7 +37,7 @@ MAX_LINE_BYTES = 4096
 READER_SECONDS = 2.0
 """After the daemon's end, until what it said is read; a program that it left behind may hold the pipe."""
 KILLED_SECONDS = 10.0
-"""A killed process ends at once, unless the system itself waits for a disk."""
+"""A killed process ends at once, unless the system itself waits for a disk; so does the thread that waits for one."""
 
 KEPT_VARIABLES = frozenset({
     "HOME", "HTTPS_PROXY", "HTTP_PROXY", "LANG", "LOGNAME", "NO_PROXY", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR",
@@ -120,8 +120,9 @@ class NodeKeeper:
             "pid": None,
             "url": "",
         }
-        if process is None:
-            return {**found, "state": "waiting" if self._wanted.is_set() else "ended"}
+        if process is None or process.poll() is not None:  # or its end is just being looked at
+            is_wanted = self._wanted.is_set() and not self._stopping.is_set()
+            return {**found, "state": "waiting" if is_wanted else "ended"}
         url = _serves_at(os.path.join(self._plan.home, "data", "daemon.json"), process.pid)
         return {**found, "state": "serving" if url else "starting", "pid": process.pid, "url": url}
 
@@ -143,7 +144,9 @@ class NodeKeeper:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(KILLED_SECONDS)
+            self._thread.join(KILLED_SECONDS)
             return f"did not end within {self._plan.stop_seconds:g} s, and was killed"
+        self._thread.join(KILLED_SECONDS)
         return "ended in order" if process.returncode == 0 else _ending(process.returncode)
 
     def _keep(self) -> None:

@@ -18,7 +18,7 @@ from callboard.cli.cluster.keeper import KeeperPlan, NodeKeeper, node_arguments,
 from support.cluster.nodes import wait_until
 
 DAEMON = """
-import json, os, pathlib, signal, sys
+import json, os, pathlib, signal, subprocess, sys
 data = pathlib.Path(os.environ["CALLBOARD_HOME"], "data")
 def end(*_):
     (data / "ended").write_text(str(os.getpid()))
@@ -29,6 +29,7 @@ if (data / "refuse").exists():
     sys.exit("no database answers")
 if (data / "stay").exists():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    subprocess.Popen(["sleep", "0.5"])  # it holds the pipe of what the daemon says
 (data / "daemon.json").write_text(json.dumps({"pid": os.getpid(), "url": "ws://127.0.0.1:1/ws"}))
 while True:
     signal.pause()
@@ -132,7 +133,9 @@ def test_one_that_does_not_end_in_time_is_killed(plan: KeeperPlan) -> None:
     with kept(replace(plan, stop_seconds=0.2)) as one:
         wait_until(is_serving(one), "its start")
         assert one.drain() == "did not end within 0.2 s, and was killed"
-        assert one.state()["pid"] is None or not is_serving(one)()
+        state = one.state()
+        assert (state["state"], state["pid"]) == ("ended", None)
+        assert state["last_end"] == "was ended by SIGKILL"
 
 
 @pytest.mark.skipif(
