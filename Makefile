@@ -12,6 +12,8 @@ TESTS = $(shell $(ASYNCHRONOUS) tests)
 # `started` only by one way of calling. Fakes may be async without awaiting.
 LENIENT := ASYNC127,ASYNC910,ASYNC911,ASYNC114
 LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
+# In the whole check alone: the few that failed on a full machine run again, alone (docs/decisions/0056-red-beside-others-green-alone.md).
+AGAIN = $(if $(CI),--cache-clear || PYTHONPATH=tests scripts/failed-again $$? $(BIN)/pytest)
 # What was compiled is kept: each of a thousand processes and each round of tests would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -23,7 +25,7 @@ run: .venv/run-ready             ## the main job, in a folder of its own
 	@$(BIN)/callboard run --workspace "$(DEMO)" "$(REQUEST)"
 
 test: .venv/dev-ready            ## the whole test suite
-	$(BIN)/pytest -n 4 --dist worksteal $(ARGS)
+	$(BIN)/pytest -n 4 --dist worksteal $(ARGS) $(AGAIN)
 
 check: .venv/dev-ready           ## format, lint, types, import contracts
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check-pyright check-mypy check-style check-generated
@@ -59,7 +61,7 @@ console: .venv/dev-ready         ## the web console: what is committed is what c
 	$(BIN)/python scripts/console-build --check
 
 flows-on-postgres: .venv/dev-ready ## an eighth of the flows that name no store, on PostgreSQL: a minute
-	PYTHONPATH=tests $(BIN)/pytest -p support.flows.on_postgres -n 4 --dist worksteal tests/flows $(ARGS)
+	PYTHONPATH=tests $(BIN)/pytest -p support.flows.on_postgres -n 4 --dist worksteal tests/flows $(ARGS) $(AGAIN) -p support.flows.on_postgres
 
 docs: .venv/dev-ready            ## the site build/site/index.html from docs/ and docstrings; a lost link fails
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html --doctree-dir build/doctrees docs build/site

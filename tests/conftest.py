@@ -206,10 +206,22 @@ class Terse:
         return {"is_left_out": True} if is_test and report.passed else None
 
 
+_lost_worker = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object | None) -> None:
+    """A worker whose process ended with a test makes the run itself broken: `scripts/failed-again` leaves that alone."""
+    if error:
+        node.config.stash[_lost_worker] = True
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """A run of tests that leaves a process behind has failed."""
     yield
+    if session.config.stash.get(_lost_worker, False):
+        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
     if not _is_outermost:
         return
     deadline = time.monotonic() + SECONDS_TO_END
@@ -217,7 +229,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
         time.sleep(0.05)
     if left:
         sys.stderr.write("\n".join(["", "Left running by the tests:", *left, ""]))
-        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
 
 def _processes_of_this_run() -> list[str]:
