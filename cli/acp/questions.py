@@ -108,14 +108,12 @@ class EditorChannel:
         found = await self._connection.ask("session/request_permission", asked, _PERMISSION)
         chosen = ""
         if isinstance(found, EditorRefused):
+            await self._wait_if_ending()
             reason = f"the editor could not ask: {found.message}"
         elif isinstance(found.outcome, wire.RequestPermissionOutcomeSelected):
             chosen, reason = found.outcome.option_id, ""
-        elif self._is_ending():
-            # An editor that cancels a prompt closes its questions. After a no the model might still be called, so this
-            # waits for the end of the turn, which withdraws the question.
-            await trio.sleep_forever()
         else:
+            await self._wait_if_ending()
             reason = "the question was closed in the editor"
         is_offered = any(chosen == option.option_id for option in options)
         lasts = (
@@ -128,6 +126,14 @@ class EditorChannel:
             reason=reason,
             answered_by=ANSWERED_BY,
         )
+
+    async def _wait_if_ending(self) -> None:
+        """Give no answer to a question that the editor has closed because it cancels the prompt.
+
+        After an answer the model might be called once more, so this waits for the end of the turn, which withdraws the question.
+        """
+        if self._is_ending():
+            await trio.sleep_forever()
 
     async def _may_be_remembered(self, request: ApprovalRequest) -> bool:
         """Whether "always" is offered: editors can be set to choose it without a person."""
@@ -158,6 +164,7 @@ class EditorChannel:
             said = (found.content or {}).get("answer", "")
             text = said if isinstance(said, str) else str(said)
             return PersonAnswer(text=text)
+        await self._wait_if_ending()
         return PersonAnswer(text="(The person closed the question without an answer.)")
 
     async def _ask_for_server(self, question: UserQuestion, form: QuestionForm) -> PersonAnswer:
@@ -184,6 +191,7 @@ class EditorChannel:
             )
         found = await self._connection.ask("elicitation/create", asked, _ELICITED)
         if not isinstance(found, wire.CreateElicitationResponseAccept):
+            await self._wait_if_ending()
             return declined
         content = found.content or {}
         if form.url:

@@ -27,8 +27,10 @@ from callboard.cli.acp.updates import Updates
 from callboard.cli.app import complete_parser
 from callboard.cli.terminal.output import Output
 from callboard.client.client import Client
-from callboard.runtime.approval import ApprovalAnswer, ApprovalRequest
+from callboard.runtime.approval import ApprovalRequest
+from callboard.runtime.channel import UserQuestion
 from callboard.runtime.definitions import CallStatus, Tier
+from callboard.runtime.event_types.people import FormField, QuestionForm
 from callboard.runtime.events import (
     CallFinished,
     CallProgress,
@@ -388,12 +390,31 @@ def test_any_other_command_line_is_the_parsers(line: str) -> None:
     assert plain_arguments(["--agent", ""]) is None
 
 
+CLOSED = {"result": {"outcome": {"outcome": "cancelled"}}}
+NOT_ASKED = {"error": {"code": -32800, "message": "cancelled"}}
+NOT_FILLED_IN = {"result": {"action": "cancel"}}
+QUESTION = UserQuestion(
+    question_id="q", session_id="s", turn_id="t", call_id="c", question="Which?"
+)
+FORM = QuestionForm(fields=(FormField(name="door", title="Door"),))
+
+
 @pytest.mark.parametrize("is_ending", [True, False])
+@pytest.mark.parametrize(
+    ("asked", "answer", "taken_for"),
+    [
+        (None, CLOSED, "deny"),
+        (None, NOT_ASKED, "deny"),
+        (QUESTION, NOT_FILLED_IN, "(The person closed the question without an answer.)"),
+        (msgspec.structs.replace(QUESTION, options=("yes", "no"), form=FORM), NOT_FILLED_IN, 1),
+    ],
+    ids=["a call", "a call, refused", "a model's", "a server's"],
+)
 async def test_a_question_that_a_cancel_closes_is_no_answer_and_one_that_is_closed_alone_is_a_no(
-    is_ending: bool,
+    asked: UserQuestion | None, answer: dict[str, Any], taken_for: str | int, *, is_ending: bool
 ) -> None:
     heard, (near, far) = Heard(), trio.testing.memory_stream_one_way_pair()
-    found = list[ApprovalAnswer]()
+    found = list[str | int | None]()
     async with trio.open_nursery() as nursery:
         connection = EditorConnection(heard, nursery)
         client = cast("Client", Marked())
@@ -404,18 +425,21 @@ async def test_a_question_that_a_cancel_closes_is_no_answer_and_one_that_is_clos
             Path("/w"),
             lambda call_id: None,
             lambda: is_ending,
-            has_forms=False,
+            has_forms=True,
         )
 
         async def ask() -> None:
-            found.append(await channel.approve(asked_about("{}")))
+            if asked is None:
+                found.append((await channel.approve(asked_about("{}"))).decision)
+            else:
+                said = await channel.ask(asked)
+                found.append(said.text or said.option)
 
         nursery.start_soon(connection.run, far)
         nursery.start_soon(ask)
         await until(lambda: heard.lines)
-        closed = {"result": {"outcome": {"outcome": "cancelled"}}}
-        answer = closed | {"jsonrpc": "2.0", "id": heard.lines[0]["id"]}
-        await near.send_all(json.dumps(answer).encode() + b"\n")
+        said = answer | {"jsonrpc": "2.0", "id": heard.lines[0]["id"]}
+        await near.send_all(json.dumps(said).encode() + b"\n")
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
-    assert [each.decision for each in found] == ([] if is_ending else ["deny"])
+    assert found == ([] if is_ending else [taken_for])
