@@ -1,9 +1,10 @@
-"""Questions of `ask_user`: put to people, answered once, on record.
+"""Questions of `ask_user` and of the servers of tools: put to people, answered once, on record.
 
 The task of the asking call stores what happens to its question, so a call that is cancelled leaves
 a question without an answer, and its result says so. A turn that waits when its process ends is
 suspended: its question can be answered by id meanwhile, and the call of the resumed turn takes that
-answer, or asks again by the same id for what is left of the time.
+answer, or asks again by the same id for what is left of the time. A question of a server ends with the
+process in which its call runs. Where several nodes share the record, each lists those of all.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from ...runtime.kernel.user_code import raise_stop
 from ...runtime.messages import AppendEvents, CallPlace, JournalMessage
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import StoreReader
-from ...runtime.store.rows import AskedQuestion
+from ...runtime.store.queries import ASK_USER
+from ...runtime.store.rows import AskedQuestion, WaitingQuestion
 from ...runtime.text import without_surrogates
 from .lineage import Served
 
@@ -78,7 +80,7 @@ class OpenUserQuestion:
 
 
 class UserQuestions:
-    """The questions of `ask_user` that are open in this process, or were left open by an earlier one.
+    """The questions that are open in this process or at another node, or were left open by an earlier process.
 
     Args:
         journal: Takes their events.
@@ -155,18 +157,23 @@ class UserQuestions:
         """Return the same, and before them those of an earlier process, which an answer by id reaches too.
 
         Their turns are suspended, or are resumed and have not come to the call yet. A call that ended
-        in this process asks no more, unless its turn was suspended, too.
+        in this process asks no more, unless its turn was suspended, too. Those of other nodes are among
+        them: what a server asks there can be answered there alone.
         """
         now = now_ms()
         left = [
-            _known(each.asked, turn.session_id, turn.parent_id or "")
-            for turn in await self._store.open_turns()
-            for each in turn.questions
-            if each.answered is None
-            and each.asked.question_id not in self._open
-            and (turn.is_suspended or each.asked.question_id not in self._over)
+            _known(each.asked, each.session_id, each.parent_id or "")
+            for each in await self._store.open_questions()
+            if self._is_left(each)
         ]
         return [*(each for each in left if each.expires_at_ms > now), *self.waiting()]
+
+    def _is_left(self, question: WaitingQuestion) -> bool:
+        """Whether a question on record, which is not open in this process, can be answered all the same."""
+        name = question.asked.question_id
+        if name in self._open or (not question.is_suspended and name in self._over):
+            return False
+        return question.tool == ASK_USER or not self._store.owns(question.session_id)
 
     async def answer(self, question_id: str, answer: PersonAnswer | str) -> None:
         """Answer a question by its id; the answer is on record on return.

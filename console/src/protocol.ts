@@ -532,9 +532,12 @@ result: {
 "question/list": {
 params: {
 session_id?: (string | null)
+after?: (string | null)
+limit?: number
 }
 result: {
 questions: UserQuestion[]
+next_after?: (string | null)
 }
 }
 "question/answer": {
@@ -3806,4 +3809,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: c172f7fb71186f9aa6b3d6ed532d51f356f5a6d94d3bdc82c8cfde03fdcba9b2
+// Of the schema: 45e1c6770e7e2641ba36edd7c14d21c0b135a14256221ec73af57c947e2148a5

@@ -93,20 +93,19 @@ async def question_of(requester: Requester, fold: RunFold, name: str) -> UserQue
     if isinstance(asked, ApprovalAsked) or not await sees_question(requester, fold, name):
         return None
     session_id = asked.child_id if isinstance(asked, ChildAsks) else fold.session_id
-    for turn in await requester.runtime.store.open_turns(session_id):
-        for each in turn.questions:
-            its = each.asked
-            if its.question_id == name and each.answered is None:
-                return UserQuestion(
-                    question_id=name,
-                    session_id=session_id,
-                    turn_id=its.turn_id,
-                    call_id=its.call_id,
-                    question=its.question,
-                    options=its.options,
-                    expires_at_ms=its.expires_at_ms,
-                    form=its.form,
-                )
+    for each in await requester.runtime.store.open_questions(session_id):
+        its = each.asked
+        if its.question_id == name:
+            return UserQuestion(
+                question_id=name,
+                session_id=session_id,
+                turn_id=its.turn_id,
+                call_id=its.call_id,
+                question=its.question,
+                options=its.options,
+                expires_at_ms=its.expires_at_ms,
+                form=its.form,
+            )
     return None
 
 

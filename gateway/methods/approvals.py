@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -166,15 +167,31 @@ async def _sees_grant(caller: Caller, grant_id: str) -> bool:
 
 @methods.add("question/list", Role.OBSERVER)
 async def list_questions(caller: Caller, params: wire.ListQuestions) -> wire.QuestionList:
-    """Return models' questions that wait for an answer, oldest first."""
-    return wire.QuestionList(
-        [
+    """Return a page of models' questions that wait for an answer, the first to expire first."""
+    waiting = sorted(
+        (
             each
             for each in await caller.runtime.questions()
             if params.session_id in {None, each.session_id, each.asked_in}
-            and await _is_seen(caller, each)
-        ]
+        ),
+        key=_place,
     )
+
+    async def read(last: UserQuestion | None, count: int) -> list[UserQuestion]:
+        after = params.after if last is None else _place(last)
+        found: list[UserQuestion] = []
+        for each in waiting[bisect_right(waiting, after or "", key=_place) :]:
+            if len(found) < count and await _is_seen(caller, each):
+                found.append(each)
+        return found
+
+    rows, has_more = await byte_page(read, page(params.limit))
+    return wire.QuestionList(rows, _place(rows[-1]) if has_more else None)
+
+
+def _place(question: UserQuestion) -> str:
+    """Return where a question is in the list, which says so also when it is answered and gone."""
+    return f"{question.expires_at_ms:015}.{question.question_id}"
 
 
 @methods.add("question/answer", Role.OPERATOR, about="question_id")

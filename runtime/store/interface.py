@@ -91,6 +91,7 @@ class StoreReader(ABC):
 
     turn_start = _read(Queries.turn_start)
     open_turns = _read(Queries.open_turns)
+    open_questions = _read(Queries.open_questions)
     open_inputs = _read(Queries.open_inputs)
     waking_sessions = _read(Queries.waking_sessions)
 

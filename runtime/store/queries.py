@@ -13,11 +13,11 @@ import apsw
 import msgspec
 
 from ..definitions import Attachment, CallStatus
-from ..events import CallFinished, QuestionAnswered, QuestionAsked, Stored, TurnStarted
+from ..events import CallFinished, Stored
 from ..identity import RequestKey
 from ..memory.memories import Memory, query_of
 from ..text import UNDECODABLE
-from .codec import decode_event, encode_event, event_of
+from .codec import decode_event, encode_event
 from .feeds import DoneRequest, LogEntry, StoredBytes, Topic
 from .ledger import SEEN_AT_MS, storage_error, too_large
 from .lists import (
@@ -44,8 +44,17 @@ from .rows import (
     Spending,
     TurnPlace,
     UsageRow,
+    WaitingQuestion,
 )
-from .tables.inputs import OPEN_CALLS, OPEN_QUESTIONS, SELECT_INPUTS, WAKING
+from .tables.inputs import (
+    OPEN_CALLS,
+    OPEN_QUESTIONS,
+    OPEN_TURNS,
+    SELECT_INPUTS,
+    WAKING,
+    last_questions,
+    open_questions,
+)
 from .tables.lists import (
     SELECT_FIRST_MESSAGES,
     SELECT_LATEST_MESSAGES,
@@ -102,8 +111,6 @@ _CALL_COLUMNS = (
 _FROM_CALLS = "from tool_calls c join sessions s on s.id = c.session"
 _SELECT_CALLS = f"select {_CALL_COLUMNS} {_FROM_CALLS}"
 
-_BEFORE = f"select seq, {event_of('e')} from events e where session = ? and seq < ? order by seq desc limit ?"
-_PAGE = 64
 MAX_POSITION = 2**63 - 1
 """Behind every message, and every event."""
 ASK_USER = "ask_user"
@@ -461,19 +468,29 @@ class Queries:
 
         Those of one session, or of all.
         """
-        where, values = joined(equal({"s.session_id =": session_id}))
-        rows = self._rows(
-            "select t.session, s.session_id, t.turn_id, t.started_at_ms, t.is_suspended,"
-            " s.parent_id, s.parent_call_id, s.is_detached from turns t indexed by turns_open"
-            f" join sessions s on s.id = t.session where t.ended_at_ms is null and {where}"
-            " order by t.id",
-            values,
-        )
-        turns = [self._open_turn(row) for row in rows]
+        turns = [self._open_turn(row) for row in self._open_turn_rows(session_id)]
         if not any(turn.approvals for turn in turns):
             return turns
         seen = self._rows(SEEN_AT_MS, ())[0][0] or 0
         return [msgspec.structs.replace(turn, seen_at_ms=seen) for turn in turns]
+
+    def open_questions(self, session_id: str | None = None) -> list[WaitingQuestion]:
+        """Return the questions without an answer whose calls have no result, in the order of their turns.
+
+        Those of `ask_user` and those of the servers of tools; of one session, or of all.
+        """
+        try:
+            return [
+                question
+                for row in self._open_turn_rows(session_id)
+                for question in open_questions(self._rows, row)
+            ]
+        except UNDECODABLE as error:
+            raise storage_error(self._name, error) from error
+
+    def _open_turn_rows(self, session_id: str | None) -> list[tuple[Any, ...]]:
+        where, values = joined(equal({"s.session_id =": session_id}))
+        return self._rows(f"{OPEN_TURNS} and {where} order by t.id", values)
 
     def _open_turn(self, row: tuple[Any, ...]) -> OpenTurn:
         key, session_id, turn_id, started_at_ms, is_suspended, *parent, is_detached = row
@@ -497,25 +514,10 @@ class Queries:
         )
 
     def _questions(self, key: int, turn_id: str, call_ids: set[str]) -> list[AskedQuestion]:
-        """Return what calls have asked people, from the end of the record: an open turn is its end."""
-        found: list[AskedQuestion] = []
-        answers: dict[str, QuestionAnswered] = {}
-        seq, left = MAX_POSITION, set(call_ids)
-        while left and (rows := self._rows(_BEFORE, (key, seq, _PAGE))):
-            seq = rows[-1][0]
-            for _, data in rows:
-                try:
-                    event = decode_event(data)
-                except UNDECODABLE as error:
-                    raise storage_error(self._name, error) from error
-                if isinstance(event, QuestionAnswered):
-                    answers[event.question_id] = event
-                elif isinstance(event, QuestionAsked) and event.call_id in left:
-                    left.remove(event.call_id)
-                    found.append(AskedQuestion(event, answers.get(event.question_id)))
-                elif isinstance(event, TurnStarted) and event.turn_id == turn_id:
-                    left.clear()
-        return found[::-1]
+        try:
+            return last_questions(self._rows, key, turn_id, call_ids)
+        except UNDECODABLE as error:
+            raise storage_error(self._name, error) from error
 
     def open_inputs(self, session_id: str) -> list[InputRow]:
         """Return the inputs of a session whose turns have not ended, in order."""

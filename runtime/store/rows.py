@@ -249,6 +249,16 @@ class AskedQuestion(msgspec.Struct, frozen=True):
     answered: QuestionAnswered | None = None
 
 
+class WaitingQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to people that has no answer, of a call that has no result; `tool` is the call's."""
+
+    session_id: str
+    parent_id: str | None
+    is_suspended: bool
+    tool: str
+    asked: QuestionAsked
+
+
 class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has not ended, with its calls that have no result.
 

@@ -83,16 +83,22 @@ class AnswerQuestion(msgspec.Struct, frozen=True, kw_only=True):
     option: WireInteger | None = None
 
 
-class ListQuestions(msgspec.Struct, frozen=True, kw_only=True):
-    """Questions of models to list: of a session with its branches, or of all."""
+class ListQuestions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Questions of models to list: of a session with its branches, or of all; `after` is a page's `next_after`."""
 
     session_id: Word | None = None
+    after: Word | None = None
+    limit: WireInteger = 100
 
 
 class QuestionList(msgspec.Struct, frozen=True):
-    """Waiting questions, the oldest first."""
+    """Waiting questions, the first to expire first; with `next_after`, there are more.
+
+    A page ends at `limit`, or at a size.
+    """
 
     questions: list[UserQuestion]
+    next_after: str | None = None
 
 
 class CheckPolicy(msgspec.Struct, frozen=True, kw_only=True):

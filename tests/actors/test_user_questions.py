@@ -21,7 +21,7 @@ from callboard.runtime.identity import now_ms
 from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.messages import JournalMessage
 from callboard.runtime.store.interface import StoreReader
-from callboard.runtime.store.rows import AskedQuestion, OpenTurn
+from callboard.runtime.store.rows import AskedQuestion, OpenTurn, WaitingQuestion
 from support.scene import FakeStore, place_of
 
 
@@ -41,10 +41,30 @@ def asked(question_id: str, call_id: str) -> AskedQuestion:
 class ResumedStore(FakeStore):
     """A record with a turn that was suspended, is resumed, and has not come to its calls again."""
 
+    asks = asked("q1", "c1"), asked("q2", "c2")
+    of_servers: tuple[tuple[str, AskedQuestion], ...] = ()
+
     async def open_turns(self, session_id: str | None = None) -> list[OpenTurn]:
         await trio.lowlevel.checkpoint()
-        asks = (asked("q1", "c1"), asked("q2", "c2"))
-        return [OpenTurn(session_id="s1", turn_id="t", started_at_ms=0, calls=(), questions=asks)]
+        return [
+            OpenTurn(session_id="s1", turn_id="t", started_at_ms=0, calls=(), questions=self.asks)
+        ]
+
+    async def open_questions(self, session_id: str | None = None) -> list[WaitingQuestion]:
+        await trio.lowlevel.checkpoint()
+        of_models = [("s1", "ask_user", each) for each in self.asks]
+        return [
+            WaitingQuestion(
+                session_id=name, parent_id=None, is_suspended=False, tool=tool, asked=each.asked
+            )
+            for name, tool, each in (
+                *of_models,
+                *((name, "fake__ask", each) for name, each in self.of_servers),
+            )
+        ]
+
+    def owns(self, session_id: str) -> bool:
+        return session_id != "of another node"
 
 
 class Silent(Channel):
@@ -56,7 +76,9 @@ class Silent(Channel):
 
 
 @asynccontextmanager
-async def resumed() -> AsyncGenerator[tuple[UserQuestions, list[Any]]]:
+async def resumed(
+    *of_servers: tuple[str, AskedQuestion],
+) -> AsyncGenerator[tuple[UserQuestions, list[Any]]]:
     """The questions of a process that resumes the turn, and what it puts on record."""
     journal = Mailbox[JournalMessage]("journal", 8)
     stored: list[Any] = []
@@ -70,7 +92,9 @@ async def resumed() -> AsyncGenerator[tuple[UserQuestions, list[Any]]]:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(store)
-        questions = UserQuestions(journal, cast(StoreReader, ResumedStore()), Limits())
+        record = ResumedStore()
+        record.of_servers = of_servers
+        questions = UserQuestions(journal, cast(StoreReader, record), Limits())
         yield questions, stored  # ruff: ignore[fallible-context-manager] a test that failed is over
         nursery.cancel_scope.cancel()
 
@@ -107,3 +131,14 @@ async def test_a_call_that_was_cancelled_leaves_no_question() -> None:
         with pytest.raises(ConflictError, match="not open"):
             await questions.answer("q1", "left")
         assert not any(isinstance(each, QuestionAnswered) for each in stored)
+
+
+async def test_what_servers_ask_at_other_nodes_is_listed_and_here_it_ends_with_its_process() -> (
+    None
+):
+    here, there = ("s1", asked("q3", "c3")), ("of another node", asked("q4", "c4"))
+    async with resumed(here, there) as (questions, stored):
+        assert [each.question_id for each in await questions.listed()] == ["q1", "q2", "q4"]
+        with pytest.raises(NotFoundError):
+            await questions.answer("q3", "left")
+        assert not stored

@@ -17,6 +17,7 @@ from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import fail, raw_events, reply
 from callboard.runtime.definitions import Verdict
 from callboard.runtime.errors import ContextOverflow
+from callboard.runtime.event_types.people import FormField, QuestionForm
 from callboard.runtime.events import (
     ApprovalAnswered,
     HistoryGiven,
@@ -369,6 +370,30 @@ async def test_a_question_of_the_model_is_an_interrupt_too() -> None:
     result = next(each for each in front.messages if each["role"] == "tool")
     assert "left" in result["content"]
     assert front.said == ["Left it is."]
+
+
+@callboard.tool(needs=["channel"])
+async def fill_in(context: callboard.ToolContext) -> str:
+    """Asks as the server of a tool does."""
+    assert context.channel is not None
+    form = QuestionForm(fields=(FormField(name="name", required=True),), asked_by="fake")
+    said = await context.channel.ask("Who?", ("decline",), form=form, is_one_of_many=True)
+    return said.text
+
+
+async def test_a_form_of_a_server_is_an_interrupt_with_its_fields() -> None:
+    model = scripted(reply(calls=[("fill_in", {})]), reply("Hello, Ada."))
+    async with open_daemon(model, tools=[fill_in], policy="auto") as daemon:
+        front = FrontEnd(daemon, token=daemon.new_token("operator", Role.OPERATOR))
+        await front.run("Go in.")
+        (asked,) = front.interrupts
+        assert (asked["reason"], asked["message"]) == ("input_required", "Who?")
+        fields = {"name": {"type": "string"}}
+        assert asked["responseSchema"]["properties"] == fields
+        await front.run(resume=resume(asked, {"name": "Ada"}))
+    result = next(each for each in front.messages if each["role"] == "tool")
+    assert "Ada" in result["content"]
+    assert front.said == ["Hello, Ada."]
 
 
 async def test_a_question_below_is_asked_in_the_thread() -> None:

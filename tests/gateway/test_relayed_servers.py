@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
+import callboard
 from callboard.client.client import Client, connect
 from callboard.config.mcp.wire import SessionServer
 from callboard.config.sections import SandboxSettings
@@ -19,8 +21,15 @@ from callboard.embedding.runtime import host_of
 from callboard.gateway.relays import accepted as accepted_module
 from callboard.gateway.relays import peer as peer_module
 from callboard.gateway.relays.accepted import NodeConnection
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import SessionKind
-from callboard.runtime.errors import AuthError, OverloadedError
+from callboard.runtime.errors import (
+    AuthError,
+    ConflictError,
+    NotFoundError,
+    OverloadedError,
+    ValidationError,
+)
 from callboard.runtime.wire.fields import Role
 from support.cluster.served_node import node_of, open_served, relays_of
 from support.gateway.daemon_scene import Daemon
@@ -28,7 +37,7 @@ from support.mcp.stage import FOLDER, PYTHON
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
 from support.sandbox.sandbox_users import needs_sandbox
-from support.waits import until
+from support.waits import some, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the sandbox is Linux's")
 WAIT_SECONDS = 60.0
@@ -43,11 +52,13 @@ def url() -> Iterator[str]:
 
 
 @asynccontextmanager
-async def two_nodes(url: str, folder: Path) -> AsyncGenerator[tuple[Daemon, Daemon]]:
+async def two_nodes(
+    url: str, folder: Path, steps: Sequence[Any] = ()
+) -> AsyncGenerator[tuple[Daemon, Daemon]]:
     sandbox = SandboxSettings(read_only=(str(FOLDER),))
     async with (
         open_served(url, "a", folder) as a,
-        open_served(url, "b", folder, sandbox=sandbox) as b,
+        open_served(url, "b", folder, sandbox=sandbox, steps=steps) as b,
     ):
         with trio.fail_after(WAIT_SECONDS):
             await until(lambda: all(len(node_of(each).members.live) == 2 for each in (a, b)))
@@ -159,3 +170,38 @@ async def test_clients_that_have_something_at_another_node_are_bounded_at_both(
             assert isinstance(accepted, NodeConnection)
             await until(lambda: not accepted._clients)
             await second.mcp.use(session, [brought()])
+
+
+async def test_what_a_server_asks_at_another_node_is_listed_and_answered_here(
+    url: str, tmp_path: Path
+) -> None:
+    steps = [reply(calls=[("session_fake__ask", {"how": "", "times": 2})]), reply("Told.")]
+    async with two_nodes(url, tmp_path, steps) as (a, b):
+        session = await session_at(b)
+        async with connect(a.url, a.token) as client, connect(b.url, b.token) as at_b:
+            await client.mcp.use(session, [brought()], wait_seconds=20)
+            await client.prompt(session, "Ask me.")
+            [call] = await some(client.approvals)
+            await client.answer(call.approval_id, "allow")
+            earlier: set[str] = set()
+
+            async def new() -> list[callboard.UserQuestion]:
+                return [q for q in await client.questions() if q.question_id not in earlier]
+
+            for _ in range(2):  # one call asks twice, and what has its answer is not listed again
+                [question] = await some(new)
+                name = question.question_id
+                for found in (client.questions(session_id=session), at_b.questions()):
+                    assert [each.question_id for each in await found] == [name]
+                assert question.form is not None
+                assert [field.name for field in question.form.fields][:2] == ["name", "age"]
+                with pytest.raises(ValidationError, match="name: it must be said"):
+                    await client.answer_question(name, '{"age": 3}')
+                await client.answer_question(name, '{"name": "Ada", "age": 36}')
+                with pytest.raises((ConflictError, NotFoundError)):
+                    await client.answer_question(name, '{"name": "Eve"}')
+                earlier.add(name)
+            await until(lambda: not host_of(b.runtime).activity.turns())
+            assert await client.questions() == []
+            [row] = await client.calls()
+            assert (row.result or "").count("Ada") == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ from support.gateway.gated_model import GatedModel
 from support.gateway.raw_door import Answer, answer_to
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
-from support.waits import until
+from support.waits import some, until
 
 WAIT_SECONDS = 60.0
 METHODS = all_methods()
@@ -465,13 +465,6 @@ async def test_nodes_are_named_to_tokens_without_limits(url: str, tmp_path: Path
             assert client.welcome.proof == ""
         async with connect(a.url, limited) as client:
             assert client.welcome.nodes == ()
-
-
-async def some(ask: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
-    """What is asked for, once there is some."""
-    while not (found := await ask()):  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
-        await trio.sleep(0.02)
-    return found
 
 
 @callboard.tool(approval="always")

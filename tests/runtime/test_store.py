@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import Any
 
 import msgspec
@@ -22,6 +23,9 @@ from callboard.runtime.events import (
     InputAccepted,
     MessageCompleted,
     MessagesDeleted,
+    MessageSent,
+    QuestionAnswered,
+    QuestionAsked,
     SessionBudgetSet,
     SessionCreated,
     SessionDeleted,
@@ -565,6 +569,37 @@ async def test_open_turns_hold_their_open_calls_in_order(store: Store) -> None:
     assert statuses == [("c3", CallStatus.RUNNING), ("c2", CallStatus.PENDING)]
     await put(store, ENDED)
     assert await store.open_turns() == []
+
+
+async def test_open_questions_are_the_last_ones_of_open_calls_whatever_their_tool(
+    store: Store,
+) -> None:
+    def question(call_id: str, name: str) -> QuestionAsked:
+        return QuestionAsked(question_id=name, turn_id="t1", call_id=call_id, question=name)
+
+    def over(call_id: str, name: str) -> QuestionAnswered:
+        return QuestionAnswered(question_id=name, call_id=call_id, answer="x", answered_by="me")
+
+    tools = {"c1": "ask_user", "c2": "fake__ask", "c3": "fake__ask", "c4": "fake__ask", "c5": "x"}
+    await put(store, CREATED, STARTED, *starmap(proposed, tools.items()))
+    await put(store, started("c1"), question("c1", "q1"), question("c2", "q2"))
+    await put(store, over("c2", "q2"), question("c2", "q3"))  # it is answered, and asks again
+    await put(store, question("c3", "q4"), over("c3", "q4"))
+    await put(store, question("c4", "q5"), finished("c4"))  # nobody answered
+    noted = (MessageSent(call_id="c5", text="on", channel="c") for _ in range(200))
+    await put(store, *noted)  # several pages of the record
+    await put(store, CREATED, STARTED, proposed(), question("c1", "q6"), ENDED, to="s2")
+    found = await store.open_questions()
+    assert [(each.asked.question_id, each.tool) for each in found] == [
+        ("q1", "ask_user"),
+        ("q3", "fake__ask"),
+    ]
+    assert found == await store.open_questions("s1")
+    assert await store.open_questions("s2") == []
+    (turn,) = await store.open_turns()
+    assert [each.asked.question_id for each in turn.questions] == [
+        "q1"
+    ]  # a server's holds no turn open
 
 
 async def test_a_closed_store_says_so(store: Store) -> None:

@@ -106,6 +106,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "grants": [{}, {"include_ended": True, "limit": 1}, {"grant_id": "g1", "include_ended": True}],
     "turn_start": [{"session_id": "s1"}, {"session_id": "s1", "turn_id": "t"}],
     "open_turns": [{}, {"session_id": "s1"}],
+    "open_questions": [{}, {"session_id": "s1"}],
     "open_inputs": [{"session_id": "s1"}],
     "waking_sessions": [{}],
     "memories": [

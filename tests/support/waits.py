@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import trio
 from trio.testing import MockClock
@@ -17,6 +17,13 @@ async def until(condition: Callable[[], object]) -> None:
     """Waits until something is so."""
     while not condition():  # ruff: ignore[async-busy-wait] nothing tells of it  # noqa: ASYNC110
         await trio.sleep(0.003)
+
+
+async def some(ask: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
+    """What is asked for, once there is some."""
+    while not (found := await ask()):  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
+        await trio.sleep(0.02)
+    return found
 
 
 def leap(seconds: float) -> None:

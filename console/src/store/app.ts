@@ -333,8 +333,19 @@ export async function readApprovals(): Promise<void> {
     }
     approvals.value = rows.reverse();
   };
+  const readQuestions = async () => {
+    const found: Question[] = [];
+    for (let at = 0, after = {}; at < APPROVAL_PAGES; at++) {
+      const page = await link.request("question/list", { limit: LIST, ...after });
+      if (!areDue()) return;
+      found.push(...page.questions);
+      if (!page.next_after) break;
+      after = { after: page.next_after };
+    }
+    questions.value = found;
+  };
   try {
-    await Promise.all([readRows(), link.request("question/list", {}).then((found) => areDue() && (questions.value = found.questions))]);
+    await Promise.all([readRows(), readQuestions()]);
   } catch (error) {
     if (!isGone(error)) say(error);
   }

@@ -1,11 +1,16 @@
-"""The table `inputs`: inputs whose turn has not ended, and the deferred calls that some are about."""
+"""The table `inputs`: inputs whose turn has not ended, and the deferred calls that some are about.
+
+Beside it stands what is read of open turns: their calls, and what these ask people.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ...events import InputAccepted
+from ...events import CallProposed, InputAccepted, QuestionAnswered, QuestionAsked, TurnStarted
+from ..codec import decode_event, event_of
+from ..rows import AskedQuestion, WaitingQuestion
 
 if TYPE_CHECKING:
     from .connection import SqlConnection
@@ -41,6 +46,18 @@ OPEN_QUESTIONS = (
     " c.session = a.session and c.call_id = a.call_id and c.finished_at_ms is not null) order by a.id"
 )
 """The questions about them."""
+
+OPEN_TURNS = (
+    "select t.session, s.session_id, t.turn_id, t.started_at_ms, t.is_suspended,"
+    " s.parent_id, s.parent_call_id, s.is_detached from turns t indexed by turns_open"
+    " join sessions s on s.id = t.session where t.ended_at_ms is null"
+)
+
+_BEFORE = f"select seq, {event_of('e')} from events e where session = ? and seq < ? order by seq desc limit ?"
+_PAGE = 64
+_END = 2**63 - 1
+
+Rows: TypeAlias = Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]]
 
 WAKING = """
 select s.session_id from inputs i join sessions s on s.id = i.session
@@ -107,3 +124,48 @@ def end_inputs(connection: SqlConnection, session: int, turn_id: str) -> list[La
 def drop_input(connection: SqlConnection, session: int, input_id: str) -> None:
     """Remove an input that was cancelled before its turn."""
     connection.execute("delete from inputs where session = ? and input_id = ?", (session, input_id))
+
+
+def last_questions(
+    rows: Rows, session: int, turn_id: str, call_ids: Iterable[str]
+) -> list[AskedQuestion]:
+    """Return what each of these open calls of an open turn has asked people last, in order.
+
+    It reads from the end of the record back to where they were proposed, or to where the turn began that
+    runs deferred ones. Raises what decoding raises.
+    """
+    found: list[AskedQuestion] = []
+    answers: dict[str, QuestionAnswered] = {}
+    seq, left = _END, set(call_ids)
+    while left and (page := rows(_BEFORE, (session, seq, _PAGE))):
+        seq = page[-1][0]
+        for _, data in page:
+            event = decode_event(data)
+            if isinstance(event, QuestionAnswered):
+                answers[event.question_id] = event
+            elif isinstance(event, QuestionAsked) and event.call_id in left:
+                left.remove(event.call_id)
+                found.append(AskedQuestion(event, answers.get(event.question_id)))
+            elif isinstance(event, CallProposed):
+                left.discard(event.call_id)
+            elif isinstance(event, TurnStarted) and event.turn_id == turn_id:
+                left.clear()
+    return found[::-1]
+
+
+def open_questions(rows: Rows, turn: tuple[Any, ...]) -> list[WaitingQuestion]:
+    """Return the questions without an answer of an open turn, a row of `OPEN_TURNS`, whose calls have no result."""
+    key, session_id, turn_id, _, is_suspended, parent_id, *_ = turn
+    calls = f"select c.call_id, c.name from tool_calls c {OPEN_CALLS}"
+    tools: dict[str, str] = dict(rows(calls, (key, turn_id, key, turn_id)))
+    return [
+        WaitingQuestion(
+            session_id=session_id,
+            parent_id=parent_id,
+            is_suspended=bool(is_suspended),
+            tool=tools[each.asked.call_id],
+            asked=each.asked,
+        )
+        for each in last_questions(rows, key, turn_id, tools)
+        if each.answered is None
+    ]

@@ -32,7 +32,6 @@ from ..runtime.wire.approvals import (
     OneApproval,
     OneGrant,
     PolicyAnswer,
-    QuestionList,
     Remember,
     Resolve,
 )
@@ -58,7 +57,7 @@ from .administration import (
 )
 from .files import fetch_file, send_file
 from .link import ConnectionBroke, Link, Place
-from .pages import read_approvals, read_attachment, read_messages
+from .pages import read_approvals, read_attachment, read_messages, read_questions
 from .prompts import ClientPrompts
 from .subscriptions import ClientSubscriptions, RemoteTopic
 from .tools import ToolRequests
@@ -415,9 +414,8 @@ class Client(ClientPrompts, ToolRequests):
         return await self.request("policy/check", params, PolicyAnswer)
 
     async def questions(self, *, session_id: str | None = None) -> Sequence[UserQuestion]:
-        """Return models' questions that wait for an answer, oldest first."""
-        params = ListQuestions(session_id=session_id)
-        return (await self.request("question/list", params, QuestionList)).questions
+        """Return all models' questions that wait for an answer, the first to expire first."""
+        return await read_questions(self, ListQuestions(session_id=session_id))
 
     async def set_budget(self, session_id: str, budget: Budget | None) -> None:
         """Set a session's budget from its next turn on; `None` removes it."""

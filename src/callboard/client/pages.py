@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ..runtime.channel import UserQuestion
 from ..runtime.definitions import Attachment
 from ..runtime.store.rows import ApprovalRow, MessageRow
-from ..runtime.wire.approvals import Approvals, ListApprovals
+from ..runtime.wire.approvals import Approvals, ListApprovals, ListQuestions, QuestionList
 from ..runtime.wire.sessions import AttachmentPart, GetAttachment, ListMessages, Messages
 from .files import Asking
 
@@ -39,6 +40,18 @@ async def read_approvals(client: Asking, wanted: ListApprovals) -> list[Approval
         if not page.has_more or left <= 0:
             return rows
         params = replace(wanted, before=rows[-1].approval_id, limit=left)
+
+
+async def read_questions(client: Asking, wanted: ListQuestions) -> list[UserQuestion]:
+    """Return all questions of models that there are."""
+    questions: list[UserQuestion] = []
+    params = wanted
+    while True:
+        page = await client.request("question/list", params, QuestionList)
+        questions += page.questions
+        if page.next_after is None:
+            return questions
+        params = replace(wanted, after=page.next_after)
 
 
 async def read_attachment(client: Asking, wanted: GetAttachment) -> Attachment:

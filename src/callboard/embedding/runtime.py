@@ -514,7 +514,7 @@ class Runtime(RuntimeTools, RuntimeModels):
         await self._host.broker.ask(AnswerApproval(approval_id=approval_id, answer=whole))
 
     async def questions(self) -> list[UserQuestion]:
-        """Return the open questions of models (`ask_user`), those of suspended turns first."""
+        """Return the open questions of models (`ask_user`) and of servers, those of suspended turns first."""
         return await self._host.questions.listed()
 
     async def answer_question(self, question_id: str, answer: PersonAnswer | str) -> None:

@@ -47,6 +47,7 @@ class Records(Handle[StoreReader]):
     full_output = forwarded(StoreReader.full_output)
     finished_call = forwarded(StoreReader.finished_call)
     open_turns = forwarded(StoreReader.open_turns)
+    open_questions = forwarded(StoreReader.open_questions)
     open_inputs = forwarded(StoreReader.open_inputs)
     waking_sessions = forwarded(StoreReader.waking_sessions)
     children = forwarded(StoreReader.children)
