@@ -6,9 +6,10 @@ from functools import partial
 
 from ...actors.conversation.inputs import Given
 from ...actors.people.lineage import agent_named
+from ...actors.upkeep.keeping import checked_title
 from ...config.prices import priced
 from ...embedding.options import check_turn_options
-from ...embedding.runtime import host_of
+from ...embedding.runtime import begin_session, host_of
 from ...embedding.session import checked_mode
 from ...embedding.turn import checked_text
 from ...runtime.budget import checked_budget
@@ -20,7 +21,7 @@ from ...runtime.errors import (
     ValidationError,
 )
 from ...runtime.event_types.turns import RerunWay
-from ...runtime.events import InputAccepted, TurnSetAside, TurnStarted
+from ...runtime.events import InputAccepted, SessionCreated, TurnSetAside, TurnStarted
 from ...runtime.history import checked_attachments
 from ...runtime.messages import InputTicket, RerunTurn, SubmitInput
 from ...runtime.store.feeds import DoneRequest
@@ -51,14 +52,16 @@ async def new_session(caller: Caller, params: wire.NewSession) -> SessionRow:
         raise ValidationError(f"this token is not for the agent {params.agent!r}", field="agent")
     async with chosen_workspace(caller.daemon, params.workspace) as folder:
         await _check_seen(caller, params.workspace, str(folder))
-        session = await caller.runtime.create_session(
+        created = SessionCreated(
             agent=params.agent,
-            workspace=folder,
+            workspace="",
+            title=checked_title(params.title),
             model=params.model,
-            title=params.title,
-            budget=params.budget,
+            budget=checked_budget(params.budget),
+            via=caller.via,
             request=caller.request,
         )
+        session = await begin_session(caller.runtime, created, folder, ())
     return await caller.session(session.session_id)
 
 

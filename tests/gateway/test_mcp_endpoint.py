@@ -175,6 +175,7 @@ async def test_an_approver_is_asked_by_a_form(era: str, answer: str) -> None:
             done = await client.call_tool("ask_general", DELETES, meta={"traceparent": PARENT})
             assert done.structured_content["outcome"] == "answered"
         [session] = await daemon.runtime.sessions()
+        assert session.via == "mcp"
         events = await daemon.runtime.store.events(session.session_id)
         [given] = [each.event for each in events if isinstance(each.event, InputAccepted)]
         assert given.via == "token:answers via mcp"

@@ -675,6 +675,7 @@ async def test_a_standby_is_named(url: str) -> None:
     [
         (psycopg.errors.DiskFull, StorageFull, "no room for it.*Free some space"),
         (psycopg.errors.QueryCanceled, StorageError, "took too long"),
+        (psycopg.errors.LockNotAvailable, StorageError, "waited too long.*pg_stat_activity"),
         (psycopg.errors.AdminShutdown, DatabaseLost, "was lost"),
         (psycopg.OperationalError, DatabaseLost, "was lost"),
         (psycopg.errors.NumericValueOutOfRange, OverflowError, "too large"),
@@ -706,6 +707,19 @@ def test_the_bounds_of_a_connection_are_set(url: str) -> None:
             "select current_setting('statement_timeout'), current_setting('default_transaction_read_only')"
         )
         assert shown.fetchone() == (f"{connection_module.READ_MS // 60_000}min", "on")
+    finally:
+        connection.close()
+
+
+def test_a_migration_may_take_longer_than_a_query(url: str) -> None:
+    connection = PostgresConnection(address_of(url), writes=True)
+    try:
+        connection.raw.execute("set statement_timeout = 100")
+        steps = (*schema.MIGRATIONS, "select pg_sleep(0.2)")
+        found = schema.migrate(connection.raw, "it", steps=steps)
+        assert found == (len(schema.MIGRATIONS), len(steps))
+        with pytest.raises(psycopg.errors.QueryCanceled):  # the control
+            connection.raw.execute("select pg_sleep(0.2)")
     finally:
         connection.close()
 

@@ -375,14 +375,19 @@ create index owners_by_root on owners (root) where root <> '';
 """Which sessions wait for a root. Where nodes name no root, nothing is in it, and no commit pays for it."""
 
 VIA = """
+create table began as
+  select id, via from (
+    select sessions.id, case when found.event -> 'request' ->> 'sender' like 'schedule:%' then 'schedule'
+      when found.event -> 'request' ->> 'sender' like 'hook:%' then 'hook' else found.event ->> 'via' end as via
+    from sessions cross join lateral (
+      select replace(convert_from(event, 'UTF8'), '\\u0000', '\\ufffd')::json as event from events
+      where session = sessions.id and seq = 1 and substr(event, 1, 25) = '{"type":"session_created"'::bytea limit 1) found) told
+  where via <> '';
 alter table sessions add column via text not null default '';
-update sessions set via = coalesce((
-  select case when event -> 'request' ->> 'sender' like 'schedule:%' then 'schedule'
-    when event -> 'request' ->> 'sender' like 'hook:%' then 'hook' else event ->> 'via' end
-  from (select replace(convert_from(event, 'UTF8'), '\\u0000', '\\ufffd')::json as event from events
-    where session = sessions.id and seq = 1 and substr(event, 1, 25) = '{"type":"session_created"'::bytea) found), '');
+update sessions set via = began.via from began where sessions.id = began.id;
+drop table began;
 """
-"""What began a session. A node of an earlier release, beside this one for as long as an upgrade takes, says nothing of it."""
+"""What began a session: looked for first, since others wait for the table from its change on. A node of an earlier release, beside this one for as long as an upgrade takes, says nothing of it."""
 
 MIGRATIONS: tuple[str, ...] = (
     _first(),
@@ -446,6 +451,8 @@ def migrate(connection: Any, name: str, *, steps: tuple[str, ...] = MIGRATIONS) 
         steps: The whole list.
     """
     with connection.transaction():
+        # The rows of a million sessions take longer than any query may.
+        connection.execute("set local statement_timeout = 0")
         connection.execute("select pg_advisory_xact_lock($1)", (LOCK,))
         found = version_of(connection)
         before = found.steps if found is not None else 0

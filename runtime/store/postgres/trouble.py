@@ -62,6 +62,12 @@ def trouble(name: str, error: psycopg.Error) -> Exception:
         )
     if state == "57014":
         return StorageError(f"{name} took too long for a query, which was ended: {said}.")
+    if state == "55P03":
+        return StorageError(
+            f"{name} waited too long for another connection: {said}. Nothing of this was stored. A newer callboard that "
+            "changes the tables, or a transaction that somebody left open there, may hold them: `select pid, state, query "
+            "from pg_stat_activity` shows which. Then try again."
+        )
     if _is_lost(error):
         return DatabaseLost(
             f"The connection to {name} was lost: {said}. Nothing new is stored until it is back."
