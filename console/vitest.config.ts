@@ -6,6 +6,7 @@ const PURE = [
   "src/link.ts",
   "src/parts/{amounts,blocks,colours,csv,diff,fields,grammars,heights,refusal,sentences,text}.ts",
   "src/store/{drafts,route,setting}.ts",
+  "src/words/said.ts",
   "src/screens/*/{cron,days,draft,drafts,sources,view}.ts",
 ];
 

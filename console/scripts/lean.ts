@@ -84,11 +84,37 @@ export function leanPurify(code: string): string {
   );
 }
 
-/** marked without the instance that has extensions and options: the page has neither. */
+/** What nothing names but its own declaration is left out, and what only that named. All of it must be there for its value alone. */
+function withoutUnused(code: string): string {
+  const all = parsed(code);
+  const names = new Map<string, number>();
+  for (const { type, name } of nodesOf(all)) if (type === "Identifier") names.set(name as string, (names.get(name as string) ?? 0) + 1);
+  const isUnused = ({ id }: Node) => names.get((id as Node)["name"] as string) === 1;
+  const found = (all["body"] as Node[]).filter(({ type, declarations }) => type === "VariableDeclaration" && (declarations as Node[]).some(isUnused));
+  if (found.length === 0) return code;
+  const less = found.reduceRight((rest, each) => {
+    const kept = (each["declarations"] as Node[]).filter((one) => !isUnused(one)).map(({ start, end }) => code.slice(start, end));
+    return replaced(rest, each, kept.length === 0 ? "" : `${each["kind"]} ${kept.join(",")};`);
+  }, code);
+  return withoutUnused(less);
+}
+
+// The page has no options, and those are what these are without.
+const OPTIONS = { pedantic: "!1", breaks: "!1", silent: "!1", gfm: "!0", extensions: "(void 0)", hooks: "(void 0)" };
+
+/** marked without the instance that has extensions and options, and without what these choose: the page has neither. */
 export function leanMarked(code: string): string {
   const [, lexer] = /(\w+) as Lexer\b/.exec(code) ?? [];
   const [, parser] = /(\w+) as Parser\b/.exec(code) ?? [];
-  return without(code, /var (\w+)=new \w+;function (\w+)\(\w+,\w+\)\{return \1\.parse\(.*$/s, `export{${lexer} as Lexer,${parser} as Parser};`);
+  let less = without(code, /var \w+=class\{options;block;.*$/s, `export{${lexer} as Lexer,${parser} as Parser};`);
+  for (const [name, value] of Object.entries(OPTIONS)) {
+    less = without(less, new RegExp(`this\\.options\\.${name}\\b`), value).replaceAll(new RegExp(`this\\.options\\.${name}\\b`, "g"), value);
+  }
+  less = without(less, /static get rules\(\)\{[^}]*\}\}/, "");
+  less = without(less, /(!1)\?\(\w+\.block=\w+\.pedantic,\w+\.inline=\w+\.pedantic\):/, "");
+  less = without(less, /(!1)\?(\w+\.inline=)\w+\.breaks:/, "");
+  less = without(less, /,pedantic:\w+\}/, "}");
+  return withoutUnused(without(less, /,breaks:\w+,pedantic:\w+\}/, "}"));
 }
 
 /** The sources of the console by their paths. */

@@ -179,6 +179,7 @@ def _cut(line: str, most: int) -> str:
 
 
 PREVIEW = "(may reach hosts on the internet)"
+NETWORK_REASON = "its program may reach hosts, and send there what it reads"
 
 
 def _asks(arguments: Any, context: ToolContext) -> str | None:
@@ -194,7 +195,7 @@ def _asks(arguments: Any, context: ToolContext) -> str | None:
             tier=Tier.SYSTEM,
             reason="[sandbox] network is off",
         )
-    return "its program may reach hosts, and send there what it reads"
+    return NETWORK_REASON
 
 
 sandboxed_tool = tool_family(

@@ -60,6 +60,7 @@ HEADING = (
 
 INSTRUCTIONS_NAME = "AGENTS.md"
 """The name of files with instructions for all work in a folder; an agent's `skills` may have it, too."""
+INSTRUCTIONS_DESCRIPTION = "instructions for all work in its folder"
 MAX_SAID = 1_000
 """Files that were left out, and workspaces without any, that a runtime remembers."""
 
@@ -211,7 +212,7 @@ class SkillShelf:
             content = SkillContent(name=INSTRUCTIONS_NAME, files={})
             skill = Skill(
                 name=INSTRUCTIONS_NAME,
-                description="instructions for all work in its folder",
+                description=INSTRUCTIONS_DESCRIPTION,
                 state="new",
                 path=file.path,
                 kind="instructions",

@@ -6,6 +6,7 @@ import { shown } from "../parts/text";
 import { link, may, route } from "../store/app";
 import { agent, agents, chooseAgent, place, readChoices } from "../store/compose";
 import { words } from "../store/settings";
+import { said } from "../words/said";
 
 export function AgentSwitch() {
   const its = words.value.composer;
@@ -60,7 +61,7 @@ export function AgentSwitch() {
               <Icon name={each.name === agent.value ? "check" : "agents"} />
               <span>
                 {shown(each.name)}
-                {(each.description ?? "") !== "" && <small>{shown(each.description ?? "")}</small>}
+                {(each.description ?? "") !== "" && <small>{shown(said(each.description ?? ""))}</small>}
               </span>
             </button>
           ))}

@@ -7,6 +7,7 @@ import { left, shown } from "../parts/text";
 import { link, may, resolve, sessions, type ApprovalRow, type SessionRow } from "../store/app";
 import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
+import { said } from "../words/said";
 import { Arguments, Covered } from "./arguments";
 import { Change, type Judged } from "./change";
 import { Preview } from "./preview";
@@ -136,7 +137,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
         </div>
       )}
       <p class="why">
-        <span class="label">{its.ask.why}</span> {shown(row.reason)}
+        <span class="label">{its.ask.why}</span> {shown(said(row.reason))}
       </p>
       {isFull && (row.preview ?? "") === "" && !isChanging && <Arguments json={row.arguments} />}
       {(row.preview ?? "") !== "" && (
@@ -174,7 +175,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
             ) : (
               <>
                 <p class="why">
-                  <span class="label">{its.change.judged}</span> {its.tiers[judged.request.tier] ?? judged.request.tier} · {shown(judged.request.reason)}
+                  <span class="label">{its.change.judged}</span> {its.tiers[judged.request.tier] ?? judged.request.tier} · {shown(said(judged.request.reason))}
                 </p>
                 {(judged.request.preview ?? "") !== "" && <Preview text={judged.request.preview ?? ""} json={judged.json} />}
               </>

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { folded, isSign, pairsOf, partsOf, wordsOf, type Line } from "../parts/diff";
 import { shown } from "../parts/text";
 import { words } from "../store/settings";
+import { said } from "../words/said";
 
 const wide = globalThis.matchMedia?.("(min-width: 1100px)");
 const isWide = signal(wide?.matches ?? false);
@@ -13,8 +14,9 @@ export function Preview({ text, json }: { text: string; json: string }) {
   const isCommand = hasCommand(json);
   return (
     <div class="preview" tabIndex={0} role="group" aria-label={words.value.ask.preview}>
-      {partsOf(text.trimEnd()).map((part, at) =>
-        part.kind === "hunk" ? <Hunk key={at} lines={part.lines} /> : isCommand ? <Said key={at} text={part.text} /> : <pre key={at}>{shown(part.text)}</pre>,
+      {/* What stands above a difference, the server has said. */}
+      {partsOf(text.trimEnd()).map((part, at, all) =>
+        part.kind === "hunk" ? <Hunk key={at} lines={part.lines} /> : isCommand ? <Said key={at} text={part.text} /> : <pre key={at}>{shown(at > 0 || all.length < 2 ? part.text : part.text.replace(/.*/, said))}</pre>,
       )}
     </div>
   );

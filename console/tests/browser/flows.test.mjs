@@ -210,6 +210,10 @@ for (const [name, options] of [
     await page.locator("section.ask button.primary").waitFor();
     await picture(page, `${name}-question`);
     await axe(page, `${name} question`);
+    // What the daemon says is in the language of the page.
+    const [why, preview] = [await page.locator("section.ask .why").innerText(), await page.locator("section.ask .preview").innerText()];
+    assert.match(why, name.startsWith("chinese") ? /策略为“每次改动”，“修改工作区”的调用都要询问/ : /strict asks for every workspace call/);
+    assert.match(preview, name.startsWith("chinese") ? /^新文件 \S+（\d+ 字节）/ : /^new file \S+ \(\d+ bytes\)/);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
     await page.locator("section.ask button.primary").click();
     await page.locator("main").getByText(/Done\. It says/).waitFor();

@@ -277,6 +277,7 @@ for (const [name, options] of [
       await go(page, ...parts);
       await page.locator(`.screen :is(.rows, .agent, .cards, .settings-of)`).first().waitFor();
       if (at === "agent-edit") await page.locator(".tool, .segments").first().waitFor();
+      if (at === "agents") await page.getByText(name.startsWith("chinese") ? "通用助手：回答问题，可用全部工具。" : "General Assistant: answers, and acts with every tool there is.").waitFor();
       await picture(page, `${name}-${at}`);
       await axe(page, `${name} ${at}`);
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${at} is wider than the page`);

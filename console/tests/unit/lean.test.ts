@@ -114,8 +114,14 @@ describe("libraries", () => {
     const less = leanMarked(read("node_modules/marked/lib/marked.esm.js"));
     const { Lexer, Parser } = (await import(/* @vite-ignore */ `data:text/javascript,${encodeURIComponent(less)}`)) as typeof import("marked");
     const whole = (await import("marked")).marked;
-    const text = "# T\n\n- [x] a **b** ~~c~~ `d`\n- e\n\n| a | b |\n|:-|-:|\n| 1 | 2 |\n\n> q\n\n```js\nx < 1\n```\n\n<b>h</b> https://a.example [l](https://b.example \"t\")\n\n1. x\n\n   y\n";
+    const text = "# T\n\n- [x] a **b** ~~c~~ `d`\n- e\n\n| a | b |\n|:-|-:|\n| 1 | 2 |\n\n> q\n\n```js\nx < 1\n```\n\n<b>h</b> https://a.example [l](https://b.example \"t\")\n\n1. x\n\n   y\n\na  \nb\\\nc\n\n    code\n\n* * *\n\nT\n=\n\n[r]: https://c.example 't'\n[r] ![i](j.png) <a@b.example> __s__ *e*f _g_ \\* www.d.example\n\n- a\n  - b\n    1. c\n\n<div>\n*x*\n</div>\n";
     expect(Parser.parse(Lexer.lex(text))).toBe(whole.parse(text, { async: false, gfm: true }));
     expect(less).not.toContain("setOptions=");
+    // What the options would choose is not there either, nor what only that needs.
+    for (const each of ["this.options.pedantic", "static get rules", "openQuote"]) {
+      expect(read("node_modules/marked/lib/marked.esm.js")).toContain(each);
+      expect(less).not.toContain(each);
+    }
+    expect(() => leanMarked(read("node_modules/marked/lib/marked.esm.js").replaceAll("static get rules", "get rules"))).toThrow("another one");
   });
 });

@@ -14,6 +14,7 @@ import { choose } from "../../store/compose";
 import { useResource } from "../../store/lists";
 import { hrefOf } from "../../store/route";
 import { numbered, words } from "../../store/settings";
+import { said } from "../../words/said";
 import { its } from "../../words/screens/agents";
 import { AgentEditor } from "./editor";
 import "../../look/screens/agents.css";
@@ -40,7 +41,7 @@ function List({ rows }: { rows: readonly AgentRow[] }) {
       </PageHead>
       <Rows label={text.all}>
         {rows.map((row) => (
-          <RowOf key={row.name} title={row.name} href={hrefOf("agents", row.name)} marks={<Marks row={row} />} text={shown(row.description ?? "") || undefined}>
+          <RowOf key={row.name} title={row.name} href={hrefOf("agents", row.name)} marks={<Marks row={row} />} text={shown(said(row.description ?? "")) || undefined}>
             <AgentMenu row={row} />
           </RowOf>
         ))}
@@ -127,7 +128,7 @@ function Detail({ row }: { row: AgentRow }) {
   const skills = row.skills ?? null;
   return (
     <>
-      <PageHead back={{ href: hrefOf("agents"), name: text.all }} title={row.name} lead={shown(row.description ?? "") || undefined}>
+      <PageHead back={{ href: hrefOf("agents"), name: text.all }} title={row.name} lead={shown(said(row.description ?? "")) || undefined}>
         {app.may("agent/update") && source === "managed" && (
           <a class="button" href={hrefOf("agents", row.name, EDIT)}>
             <Icon name="edit" /> {text.edit}

@@ -8,6 +8,7 @@ import * as app from "../../store/app";
 import { textOf } from "../../store/problem";
 import type { Tested } from "../../store/models";
 import { words } from "../../store/settings";
+import { said } from "../../words/said";
 import { its } from "../../words/screens/providers";
 
 /** The test goes through connection, key and model: longer than other requests. */
@@ -81,7 +82,7 @@ export function KeyForm({ provider, stored }: { provider: string; stored?(): voi
   const sending = useSending(async () => {
     const done = await app.link.request("provider/set_key", { provider, key: key.trim() });
     setKey("");
-    const parts = [text.keyStored, done.note ?? "", done.master_key === null ? "" : text.masterKey(done.master_key)];
+    const parts = [text.keyStored, said(done.note ?? ""), done.master_key === null ? "" : text.masterKey(done.master_key)];
     app.toast.value = parts.filter((each) => each !== "").join(" ");
     stored?.();
   }, ["key"]);

@@ -10,6 +10,7 @@ import * as app from "../../store/app";
 import { useResource } from "../../store/lists";
 import { done, groupOf, isRehearsal, NAMES, readChoices, readProviders, type Group, type Providers as All } from "../../store/models";
 import { hrefOf } from "../../store/route";
+import { said } from "../../words/said";
 import { its } from "../../words/screens/providers";
 import { Models } from "./models";
 import { DIALECTS, NewProvider } from "./new";
@@ -150,7 +151,7 @@ function DefaultModel({ all }: { all: All }) {
           </span>
         </p>
       ) : (
-        <p>{text.answers(shown(all.fallback.model), shown(all.fallback.reason))}</p>
+        <p>{text.answers(shown(all.fallback.model), shown(said(all.fallback.reason)))}</p>
       )}
       {app.may("model/set_default") && (
         <form class="below" onSubmit={(event) => void sending.send(event)}>

@@ -12,6 +12,7 @@ import * as app from "../../store/app";
 import { useResource } from "../../store/lists";
 import { hrefOf } from "../../store/route";
 import { language, words } from "../../store/settings";
+import { said } from "../../words/said";
 import { its } from "../../words/screens/schedules";
 import { saidOf } from "./cron";
 import { draftOf, FIELDS, writtenOf, type When } from "./draft";
@@ -98,7 +99,7 @@ function Marks({ row }: { row: ScheduleRow }) {
     <>
       {row.paused && <Mark kind="warn">{text.paused}</Mark>}
       {last != null && <State state={last.state} />}
-      {row.problem && <span class="problem">{shown(row.problem)}</span>}
+      {row.problem && <span class="problem">{shown(said(row.problem))}</span>}
     </>
   );
 }
@@ -161,7 +162,7 @@ function One({ row, again, back }: { row: ScheduleRow; again(): void; back: { hr
       </PageHead>
       <p class="marks">
         <Marks row={row} />
-        {row.skipped && <span class="text">{shown(row.skipped)}</span>}
+        {row.skipped && <span class="text">{shown(said(row.skipped))}</span>}
       </p>
       {row.source === "callboard.toml" && <p class="said-box">{text.fixed("callboard.toml")}</p>}
       <Section title={text.prompt}>

@@ -9,6 +9,7 @@ import * as app from "../../store/app";
 import { lookForModel, setUpSeen } from "../../store/first";
 import { useResource } from "../../store/lists";
 import { done, groupOf, isRehearsal, NAMES, readProviders, type Providers } from "../../store/models";
+import { said } from "../../words/said";
 import { its } from "../../words/screens/setup";
 import { its as providerWords } from "../../words/screens/providers";
 import { Models } from "../providers/models";
@@ -146,7 +147,7 @@ function Second({ all, provider, go }: { all: Providers; provider: string; go(st
     <>
       <section class="section">
         <h2>{text.whichModel}</h2>
-        <p class="lead">{isRehearsal(all.fallback) ? providerWords.value.rehearsal : text.answers(shown(all.fallback.model), shown(all.fallback.reason))}</p>
+        <p class="lead">{isRehearsal(all.fallback) ? providerWords.value.rehearsal : text.answers(shown(all.fallback.model), shown(said(all.fallback.reason)))}</p>
       </section>
       {name !== "" && <Models provider={name} fallback={all.fallback.model} choose={(model) => void choose(model)} />}
       <div class="buttons">

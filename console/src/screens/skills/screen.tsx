@@ -9,6 +9,7 @@ import { done } from "../../parts/watch";
 import * as app from "../../store/app";
 import { useResource } from "../../store/lists";
 import { words } from "../../store/settings";
+import { said } from "../../words/said";
 import { its } from "../../words/screens/skills";
 import "../../look/screens/lists.css";
 
@@ -99,7 +100,7 @@ function One({ skill, workspace, again }: { skill: Skill; workspace: string; aga
           <Mark kind={KINDS[skill.state] ?? "plain"}>{text.states[skill.state] ?? skill.state}</Mark>
           <Mark>{text.kinds[skill.kind ?? "skill"] ?? skill.kind}</Mark>
         </p>
-        {skill.description && <p class="text">{shown(skill.description)}</p>}
+        {skill.description && <p class="text">{shown(said(skill.description))}</p>}
         {skill.problem && <p class="problem">{shown(skill.problem)}</p>}
         <p class="text">
           <code>{shown(path)}</code>

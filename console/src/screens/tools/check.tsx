@@ -8,6 +8,7 @@ import { shown } from "../../parts/text";
 import * as app from "../../store/app";
 import { useResource } from "../../store/lists";
 import { words } from "../../store/settings";
+import { said } from "../../words/said";
 import { its } from "../../words/screens/tools";
 
 type Answer = Methods["policy/check"]["result"];
@@ -77,7 +78,7 @@ export function PolicyCheck() {
           <Facts
             rows={[
               [text.verdict, <Mark kind={KINDS[answer.verdict]}>{text.verdicts[answer.verdict]}</Mark>],
-              [text.reason, shown(answer.reason)],
+              [text.reason, shown(said(answer.reason))],
               [text.rule, <code>{shown(answer.rule)}</code>],
               [text.tier, shown(answer.tier)],
               [text.agent, shown(answer.agent)],
