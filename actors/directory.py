@@ -43,9 +43,11 @@ from .session.session import MAILBOX_CAPACITY as SESSION_CAPACITY
 from .session.session import Session
 
 MAX_WAKING = 16
-"""Sessions woken at once: enough to keep a provider busy, and a person's prompt comes between."""
+"""Sessions that are loaded at once: enough to keep a provider busy, and a person's prompt comes between."""
+LOAD_SECONDS = 10.0
+"""Then the next one is loaded, although this one still is: one that never ends holds up no other."""
 WAKE_SECONDS = 0.25
-"""Then the next one is woken, however long a turn runs: it may wait for a person, for days. So 64 begin in a second, which
+"""For the first turn of one that is loaded. Then the next one is woken, however long a turn runs: it may wait for a person, for days. So 64 begin in a second, which
 keep less than half of a core busy, and a node that takes over a hundred sessions has them all at work in two seconds."""
 LOOK_SECONDS = 0.05
 """How often it is checked whether a turn has ended; short turns wait no longer for each other."""
@@ -92,13 +94,14 @@ class Waking:
 
     async def _wake(self, session_id: str, room: trio.Semaphore) -> None:
         try:
-            with trio.move_on_after(WAKE_SECONDS):
+            with trio.move_on_after(LOAD_SECONDS):
                 message = WakeSession(session_id=session_id)
                 self._load(message)
                 try:
                     await message.reply.wait()
                 except CallboardError:
                     return  # the session has said why in the log
+            with trio.move_on_after(WAKE_SECONDS):
                 await trio.lowlevel.checkpoint()  # its turn's task begins
                 # Of its first turn alone: with many prompts it would keep its place until all are answered.
                 turn_of = self._activity.turn_of

@@ -117,7 +117,12 @@ class ClusterNode:
         self._owned: set[str] = set()
         self._open_store = open_store
         self._fence = NodeFence(
-            lambda: self.life, self._owned.add, self._owned.discard, beats.sql, self.roots
+            joining.node_id,
+            lambda: self.life,
+            self._owned.add,
+            self._owned.discard,
+            beats.sql,
+            self.roots,
         )
         self._changed = trio.Event()
         self._grants_changed = trio.Event()

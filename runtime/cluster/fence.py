@@ -23,6 +23,7 @@ class NodeFence:
     """Checks the commits of one node.
 
     Args:
+        node_id: The node.
         life: Returns the node's present term.
         own: Is told of each session that a commit of this node makes.
         disown: Is told of those among them that turned out to be another node's.
@@ -32,12 +33,14 @@ class NodeFence:
 
     def __init__(
         self,
+        node_id: str,
         life: Callable[[], Term | None],
         own: Callable[[str], None],
         disown: Callable[[str], None],
         sql: ClusterSql,
         roots: NamedRoots | None = None,
     ) -> None:
+        self.node_id = node_id
         self._life = life
         self._own = own
         self._disown = disown

@@ -14,7 +14,7 @@ from ..errors import StorageError
 from ..store.postgres.address import DatabaseAddress
 from ..store.postgres.connection import connect
 from ..store.postgres.ledger import CHANNEL
-from ..store.postgres.schema import TIMELINE_NOW
+from ..store.postgres.schema import NODE_LOCKS, TIMELINE_NOW
 from ..store.postgres.trouble import trouble
 from .lease import LEASE_SECONDS
 from .registry import ALL, LEASE_MS, NODES, ClusterSql, Database
@@ -29,10 +29,11 @@ _IS_NEW = f"timeline <> {TIMELINE_NOW} or timeline_since_ms + {LEASE_MS} > {_NOW
 """Of the row of cluster: a standby has taken over, and was not long seen to."""
 
 _END_STOPPED = (
-    "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
-    " and datname = current_database() and usename = current_user and application_name = 'callboard'"
-    " and state = 'active' and wait_event = 'ClientRead' and xact_start is not null"
-    f" and state_change < clock_timestamp() - interval '{STATEMENT_MS} milliseconds'"
+    "select pg_terminate_backend(a.pid) from pg_locks l join pg_stat_activity a on a.pid = l.pid"
+    " join pg_database d on d.oid = l.database where d.datname = current_database() and l.locktype = 'advisory'"
+    f" and l.classid = {NODE_LOCKS} and l.objid::bigint = (hashtext(?)::bigint & 4294967295) and l.objsubid = 2"
+    " and a.state = 'active' and a.wait_event = 'ClientRead' and a.xact_start is not null"
+    f" and a.state_change < clock_timestamp() - interval '{STATEMENT_MS} milliseconds'"
 )
 """Of a commit whose statements go to the database together, a node that is stopped may have sent some. To the database it
 works then, and is not idle, so that no timeout of it ends that; what it holds locked would be held until the node wakes."""

@@ -87,7 +87,7 @@ class ClusterSql(msgspec.Struct, frozen=True, kw_only=True):
         timeline: Which life of its record the database is in: another one begins where a standby takes over.
         shared: Keeps a row of nodes from being fenced until the transaction ends; the lease may be renewed meanwhile.
         excluding: Locks a row of nodes, and waits for whoever holds it by `shared`.
-        end_stopped: Ends what a node has left in the middle of a commit when it was stopped there.
+        end_stopped: Ends what the node which is the next value has left in the middle of a commit when it was stopped there.
         skip_locked: Locks the rows of `o` that nobody else holds.
         locked: Locks the rows of `o`, and waits for whoever holds them.
         one_of: Whether a column is in the list that is the next value, as a condition.
@@ -162,6 +162,7 @@ class Registry:
                 msgspec.json.encode(node.roots).decode(),
             )
             has_lapsed = f"lease_until_ms <= {self._sql.now} and {self._sql.is_settled}"
+            self._end_stopped(node.node_id)
             self._wait_for_commits(f"node_id = ? and {UP} and {has_lapsed}", (node.node_id,))
             found = self._rows(
                 f"insert into nodes ({_NODE})"
@@ -245,6 +246,7 @@ class Registry:
         """
         has_lapsed = f"lease_until_ms <= {self._sql.now} and {self._sql.is_settled}"
         where = f"{UP} and {has_lapsed} and node_id = ? and term = ?"
+        self._end_stopped(life.node_id)
         return self._change("state = 'fenced'", where, tuple(life), ends=True)
 
     def drain(self, node_id: str) -> bool:
@@ -256,13 +258,20 @@ class Registry:
         what = f"state = 'ended', lease_until_ms = {self._sql.now}"
         self._change(what, f"{UP} and node_id = ? and term = ?", tuple(life), ends=True)
 
+    def _end_stopped(self, node_id: str) -> None:
+        """End a commit of a node whose lease has run out, if it was stopped in the middle of it."""
+        if self._sql.end_stopped:
+            sql = (
+                f"{self._sql.end_stopped} and exists (select 1 from nodes where node_id = ? and {UP}"
+                f" and lease_until_ms <= {self._sql.now})"
+            )
+            self._rows(sql, (node_id, node_id))
+
     def _wait_for_commits(self, where: str, values: tuple[object, ...]) -> None:
         """Wait for commits of nodes that are under way, and keep others from beginning until the transaction ends.
 
         An update of the row alone would not: it is told apart from a renewal, which waits for no commit.
         """
-        if self._sql.end_stopped:
-            self._rows(self._sql.end_stopped)
         if self._sql.excluding:
             self._rows(f"select 1 from nodes where {where} {self._sql.excluding}", values)
 

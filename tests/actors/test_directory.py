@@ -13,7 +13,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from callboard.actors import directory
-from callboard.actors.directory import IDLE_SECONDS, Directory
+from callboard.actors.directory import IDLE_SECONDS, LOAD_SECONDS, MAX_WAKING, Directory, Waking
 from callboard.actors.session.session import MAILBOX_CAPACITY, Session
 from callboard.providers.testing.script import Step, reply, stall
 from callboard.providers.testing.scripted import ScriptedModel
@@ -28,7 +28,9 @@ from callboard.runtime.messages import (
     PurgeSessions,
     StopSessions,
     SubmitInput,
+    WakeSession,
 )
+from callboard.runtime.turns.activity import Activity
 from support.scene import Heard, Scene, assert_sound, open_scene
 
 ALL = ("journal", "broker", "dispatcher", "directory")
@@ -389,3 +391,23 @@ async def test_simulated_hours_of_sessions_that_are_followed_leave_nothing_behin
 
 KEPT = ("Session", "Conversation", "Round", "Subscribers", "Subscription", "EventInbox", "Mailbox")
 """What a session is made of; its events are the store's."""
+
+
+async def test_no_more_sessions_are_loaded_at_once_than_there_are_places(
+    autojump_clock: MockClock,
+) -> None:
+    asked: list[WakeSession] = []
+    waking = Waking(asked.append, Activity())
+    for number in range(1000):
+        waking.add(f"s{number}")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(waking.serve)
+        await trio.sleep(LOAD_SECONDS / 2)
+        assert len(asked) == MAX_WAKING
+        for message in asked[:5]:  # loaded, with nothing to do
+            message.reply.send(None)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(asked) == MAX_WAKING + 5
+        await trio.sleep(LOAD_SECONDS)  # the others never will be, and hold up nobody for good
+        assert len(asked) > MAX_WAKING + 5
+        nursery.cancel_scope.cancel()

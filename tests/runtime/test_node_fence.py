@@ -48,7 +48,7 @@ async def writing(url: str, node: str) -> AsyncGenerator[Writer]:
     database = PostgresDatabase(address_of(url))
     own: set[str] = set()
     lives: list[Term] = []
-    fence = NodeFence(lambda: lives[0], own.add, own.discard, POSTGRES)
+    fence = NodeFence(node, lambda: lives[0], own.add, own.discard, POSTGRES)
     store = await open_postgres_store(url, fence=fence)
     try:
         registry = Registry(database)

@@ -210,6 +210,8 @@ async def test_each_query_runs_with_each_of_its_options(url: str) -> None:
 class FakeFence:
     """Refuses what a test says, and notes what was asked and whether the transaction had begun."""
 
+    node_id = "a"
+
     def __init__(self) -> None:
         self.refused: dict[str, Refusal] = {}
         self.asked: list[tuple[list[str], bool]] = []

@@ -216,9 +216,10 @@ class Granted:
 
 
 _END_BACKEND = (
-    "select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and usename = current_user"
-    " and application_name = 'callboard' and pid <> pg_backend_pid()"
+    "select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and usename = session_user"
+    " and application_name = current_setting('application_name') and pid <> pg_backend_pid()"
 )
+"""The process of a connection of the same address, whatever name that gives it; behind a restart its number may be another's."""
 
 translated: Callable[[str], Statement] = cache(statement)
 """Statements by their text; there are some hundred, with those of the filters that people use."""

@@ -19,7 +19,7 @@ from ..tables.lists import names
 from ..tables.purge import purge_sessions
 from .address import DatabaseAddress
 from .connection import RETRY_SECONDS, PostgresConnection
-from .schema import LOCK, TIMELINE_NOW
+from .schema import LOCK, NODE_LOCKS, TIMELINE_NOW
 from .trouble import DatabaseLost, NotPrepared, Unexpected, another_writes
 
 logger = redacting_logger(__name__)
@@ -50,7 +50,13 @@ CHANNEL, NODES = "callboard_nodes", "nodes"
 
 
 class Fence(Protocol):
-    """Decides in the transaction of each commit whether this node may write; see `open_postgres_store`."""
+    """Decides in the transaction of each commit whether this node may write; see `open_postgres_store`.
+
+    Attributes:
+        node_id: The node, by which others find its connection when they fence it.
+    """
+
+    node_id: str
 
     def check(
         self,
@@ -113,6 +119,8 @@ class PostgresLedger(Ledger):
         take_writers_lock(self._postgres, self._name, is_shared=self._fence is not None)
         if self._fence is not None:
             self._postgres.execute(f"set idle_in_transaction_session_timeout = {STOPPED_MS}")
+            mark = f"select pg_advisory_lock_shared({NODE_LOCKS}, hashtext(?))"
+            self._postgres.execute(mark, (self._fence.node_id,))
 
     def touch(self) -> None:
         """Find out whether the database takes writes."""

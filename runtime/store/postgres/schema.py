@@ -24,6 +24,8 @@ EVENT_PARTITIONS = 16
 
 LOCK = 0x63616C6C
 """The advisory lock of migrations, `call` in ASCII. `LOCK + 1` is that of the one node that writes."""
+NODE_LOCKS = LOCK + 2
+"""With the hash of its name behind it, the lock that the writing connection of a node has, by which others find that."""
 
 _TABLES = """
 create table sessions (
