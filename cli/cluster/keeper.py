@@ -122,6 +122,7 @@ class NodeKeeper:
         }
         if process is None or process.poll() is not None:  # or its end is just being looked at
             is_wanted = self._wanted.is_set() and not self._stopping.is_set()
+            is_wanted = is_wanted and (process is None or process.returncode != 0)
             return {**found, "state": "waiting" if is_wanted else "ended"}
         url = _serves_at(os.path.join(self._plan.home, "data", "daemon.json"), process.pid)
         return {**found, "state": "serving" if url else "starting", "pid": process.pid, "url": url}
@@ -157,8 +158,6 @@ class NodeKeeper:
             if self._stopping.is_set():
                 return
             if code == 0:
-                # It was drained by `callboard cluster drain`, or stopped by a person, who wants it so.
-                self._wanted.clear()
                 self._say(
                     "ended in order: it is not started again until `callboard cluster ray up`"
                 )
@@ -184,9 +183,14 @@ class NodeKeeper:
         reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
         reader.start()
         code = process.wait()
-        reader.join(READER_SECONDS)
         with self._lock:
             self._process = None
+            self._last_end = _ending(code)
+            if code == 0:
+                # It was drained by `callboard cluster drain`, or stopped by a person, who wants it so.
+                self._wanted.clear()
+        reader.join(READER_SECONDS)
+        with self._lock:
             last = "; ".join(self._said)[-MAX_SAID_CHARS:]
             # Who was killed had no word about it.
             self._last_end = _ending(code) + (f", and said: {last}" if code > 0 and last else "")

@@ -45,7 +45,7 @@ logger = redacting_logger(__name__)
 PATIENCE_SECONDS = LEAVE_SECONDS
 """How long a request waits for an owner that can't be reached, or for the next one: a lease, and a takeover behind it."""
 CLAIM_SECONDS = 1.0
-"""How long a request waits for a connection to a node that is to claim its session: behind that, this node may."""
+"""How long a request waits for another node to claim its session: behind that, this node may."""
 MAX_PLACES = 10_000
 """Sessions of which it is kept who owns them; of others the database is asked once more."""
 
@@ -246,7 +246,13 @@ class Relays:
                 del self._places[next(iter(self._places))]
             self._places[session_id] = owner.life
         found = self._node.members.nodes.get(owner.life.node_id)
-        if found is None or found.life != owner.life:  # it has joined just now
+        if found is None or found.life != owner.life:
+            if (
+                owner.is_gone and trying.error is None
+            ):  # it was to claim the session, and has left since
+                trying.error = Unreachable("it has left")
+                return await self._place(trying)
+            # It has joined just now.
             raise OverloadedError(
                 f"node {owner.life.node_id}, which runs session {session_id}, is not known here yet: ask again",
                 kind="owner",
@@ -254,18 +260,27 @@ class Relays:
         return found
 
     async def _claimed(self, node: Node, trying: _Trying) -> Peer:
-        """Return the connection to the node that owns a session, or that is to claim it, once it has."""
+        """Return the connection to the node that owns a session, or that is to claim it, once it has.
+
+        Raises:
+            Unreachable: There is none, or it has not claimed the session in time; so nothing was sent of the request.
+        """
         if self._places.get(trying.session_id) == node.life:
             return await self._peer(node, trying.until)
-        peer = await self._peer(node, min(trying.until, trio.current_time() + CLAIM_SECONDS))
-        try:
-            await peer.claim(trying.session_id)
-        except OverloadedError as error:
-            if error.kind == "stopping":
+        until = min(trying.until, trio.current_time() + CLAIM_SECONDS)
+        peer = await self._peer(node, until)
+        with trio.move_on_at(until):
+            try:
+                await peer.claim(trying.session_id)
+            except NotFoundError:
                 raise
-            raise Unreachable(f"it has no room: {error}") from error
-        self._places[trying.session_id] = node.life
-        return peer
+            except CallboardError as error:
+                if isinstance(error, OverloadedError) and error.kind == "stopping":
+                    raise
+                raise Unreachable(f"it can't take the session: {error}") from error
+            self._places[trying.session_id] = node.life
+            return peer
+        raise Unreachable("it does not take the session")
 
     async def _peer(self, node: Node, until: float) -> Peer:
         """Return the connection to a node; raise `Unreachable`, also when there is none until then."""

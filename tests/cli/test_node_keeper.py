@@ -21,6 +21,7 @@ DAEMON = """
 import json, os, pathlib, signal, subprocess, sys
 data = pathlib.Path(os.environ["CALLBOARD_HOME"], "data")
 def end(*_):
+    subprocess.Popen(["sleep", "0.5"])  # it holds the pipe of what the daemon says
     (data / "ended").write_text(str(os.getpid()))
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
@@ -122,8 +123,9 @@ def test_one_that_was_drained_stays_ended_until_somebody_wants_it(plan: KeeperPl
     with kept(plan) as one:
         wait_until(is_serving(one), "its start")
         os.kill(one.state()["pid"], signal.SIGTERM)
-        wait_until(lambda: one.state()["state"] == "ended", "its end")
-        assert (one.state()["starts"], one.state()["last_end"]) == (1, "ended in order")
+        wait_until(lambda: one.state()["last_end"], "its end")
+        state = one.state()  # also while what it has left behind still holds the pipe of its output
+        assert (state["state"], state["starts"], state["last_end"]) == ("ended", 1, "ended in order")
         one.begin()
         wait_until(is_serving(one), "its next start")
 

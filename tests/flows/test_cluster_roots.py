@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -24,11 +24,14 @@ from callboard.config.keys.tokens import Credentials
 from callboard.config.sections import ClusterSettings, RootSettings
 from callboard.config.settings import StoreSettings
 from callboard.embedding.runtime import host_of
+from callboard.gateway.relays.accepted import NodeConnection
 from callboard.providers.testing.script import reply
 from callboard.runtime.changes.file_versions import NOTHING, Change, PathStep
+from callboard.runtime.cluster.placement import winner_of
 from callboard.runtime.cluster.roots import NamedRoots
-from callboard.runtime.errors import ConflictError, ValidationError
+from callboard.runtime.errors import ConflictError, StorageError, ValidationError
 from callboard.runtime.events import Stored, TurnEnded
+from callboard.runtime.wire.rpc import RpcRequest, rpc_error
 from callboard.tools.workspace.atomic_write import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from support.cluster.served import effects_of, nodes_of, served
 from support.cluster.served_node import node_of, open_served
@@ -182,17 +185,43 @@ async def test_an_idle_session_is_claimed_by_a_node_with_its_root_whichever_node
             assert await (await a.runtime.get_session(alone.session_id)).run("Who?") == "By a."
 
 
+CAPACITIES = {"a": 1, "b": 1000}
+
+
 async def idle_sessions(url: str, folder: Path, count: int) -> list[str]:
-    """Make sessions of a node that ends."""
+    """Make sessions of a node that ends, which are the share of `b`."""
+    found: list[str] = []
     async with open_served(url, "gone", folder) as gone:
-        return [(await gone.runtime.create_session()).session_id for _ in range(count)]
+        while len(found) < count:
+            session = await gone.runtime.create_session()
+            if winner_of(session.session_id, CAPACITIES) == "b":
+                found.append(session.session_id)
+    return found
 
 
-@pytest.mark.parametrize("way", ["there", "silent"])
+async def break_off(connection: NodeConnection, *_: object) -> None:
+    connection.close(1011, "it ends here", at_once=True)
+
+
+async def fail(connection: NodeConnection, request: RpcRequest, *_: object) -> None:
+    error = StorageError("the disk is away")
+    connection._answer_error(request.id, rpc_error(error))
+
+
+async def take_for_ever(*_: object) -> None:
+    await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("way", ["there", "silent", break_off, fail, take_for_ever])
 async def test_an_idle_session_is_left_to_a_node_of_greater_capacity_that_can_take_it(
-    url: str, tmp_path: Path, way: str
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str | Callable[..., Awaitable[None]],
 ) -> None:
-    """Asked for at the smaller one; which takes it all the same when the larger one can't be reached."""
+    """Asked for at the smaller one; which takes it all the same when the larger one does not."""
+    if callable(way):
+        monkeypatch.setattr(NodeConnection, "_claim", way)
     with ExitStack() as stack:
         reached_at = ""
         if way == "silent":  # connections wait for somebody who takes them
@@ -200,12 +229,15 @@ async def test_an_idle_session_is_left_to_a_node_of_greater_capacity_that_can_ta
             reached_at = f"http://127.0.0.1:{silent.getsockname()[1]}"
         async with (
             open_served(url, "a", tmp_path) as a,
-            open_served(url, "b", tmp_path, capacity=1000, reached_at=reached_at) as b,
+            open_served(url, "b", tmp_path, capacity=CAPACITIES["b"], reached_at=reached_at) as b,
         ):
             first, second = await idle_sessions(url, tmp_path, 2)
             with trio.fail_after(WAIT_SECONDS):
                 await knows(tmp_path, "b", a.token)
                 async with connect(a.url, a.token) as client:
+                    await client.rename(
+                        first, "Asked for"
+                    )  # nothing of it is sent where it is not claimed
                     said = await client.ask(first, "Who are you?")
                     assert said == ("By b." if way == "there" else "By a.")
                 async with connect(b.url, a.token) as client:
