@@ -20,9 +20,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: run test flows-on-postgres check check-pyright check-mypy check-style check-generated protocols console docs format bench instructions audit worlds soak soak-minute clean
 .DEFAULT_GOAL := test
 
-run: .venv/run-ready             ## the main job, in a folder of its own
+run: .venv/run-ready             ## the main job, in folders of its own
 	@mkdir -p "$(DEMO)" && rm -f "$(DEMO)/now.txt"
-	@$(BIN)/callboard run --workspace "$(DEMO)" "$(REQUEST)"
+	@$(BIN)/callboard run --data "$(DEMO)-data" --workspace "$(DEMO)" "$(REQUEST)"
 
 test: .venv/dev-ready            ## the whole test suite
 	$(BIN)/pytest -n 4 --dist worksteal $(ARGS) $(AGAIN)

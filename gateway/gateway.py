@@ -249,8 +249,8 @@ async def listen(settings: ServerSettings) -> list[trio.SocketListener]:
     except OSError as error:
         if error.errno in {98, 48}:
             raise ConflictError(
-                f"{where} is taken: another callboard serves there (`callboard status`), or another "
-                "program does. Choose another port with --port."
+                f"{where} is taken: another program listens there, maybe a callboard with another data folder. "
+                "Choose another port with --port."
             ) from error
         raise ValidationError(
             f"cannot listen on {where}: {error.strerror or error}. Choose another address with --host."

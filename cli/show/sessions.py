@@ -94,7 +94,7 @@ async def _show_sessions(data: Path, wanted: SessionFilter, json: bool) -> int:
                 everywhere = replace(wanted, workspace=None, limit=1)
                 if (await reader.session_page(everywhere)).sessions:
                     complain(
-                        f"No such session works in {safe_line(wanted.workspace)}; --all lists those of "
+                        f"No session that you ask for works in {safe_line(wanted.workspace)}; --all lists those of "
                         "other folders."
                     )
     except NotFoundError as nothing:

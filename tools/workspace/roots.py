@@ -118,7 +118,7 @@ def why_no_root(
         return "it is not an absolute path below /"
     real = os.path.realpath(path)
     if real == "/":
-        return "it is not an absolute path below /: the whole machine is"
+        return "it is the whole file system"
     of_people = homes()
     for home in of_people:
         if real == home:
