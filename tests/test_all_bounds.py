@@ -319,6 +319,7 @@ ALONE: dict[str, str] = {
         providers/catalog/windows: MAX_SHOWN
         providers/error_answer: _MAX_DEPTH
         runtime/http/address_guard: MAX_ADDRESSES
+        runtime/store/postgres/size: SAMPLE_PAGES ROW_BYTES
         runtime/store/tables/requests: MAX_TURNS_BETWEEN
         runtime/store/tables/search: MAX_INDEXED_CHARS MAX_MATCHES
         runtime/taint/named_places: MAX_FOLDERS MAX_TRIED

@@ -16,6 +16,7 @@ from ...runtime.errors import CallboardError, StoreLimitReached
 from ...runtime.identity import now_ms
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
+from ...runtime.store.lists import StoreSize
 from .keeping import DAY_MS, LOOK_SECONDS, MAX_BATCH, SessionKeeping
 
 logger = redacting_logger(__name__)
@@ -25,6 +26,9 @@ WARNED_SHARE = 0.8
 """Share of the limit at which a warning starts: weeks are left, if it took months to get there."""
 STEP_SESSIONS = 16
 """Sessions purged between two looks at the size, so that hardly more goes than must."""
+FRUITLESS_STEPS = 4
+"""Steps that free nothing, one after the other, behind which no more sessions are purged for the room: four, as small
+sessions share pages with others, and others write meanwhile."""
 
 
 class SessionPruning:
@@ -104,14 +108,18 @@ class SessionPruning:
         """Purge deleted sessions while the store is full; return whether it is below its limit."""
         async with self._pruning:
             limit = self._settings().max_store_mib * MIB
-            used = (await self._store.size()).used_bytes if limit else 0
-            while limit and used >= limit and await self._purge_oldest():
-                used = (await self._store.size()).used_bytes
-            said = size_warning(used, limit)
+            size = await self._store.size() if limit else StoreSize(0, 0)
+            fruitless = 0
+            while limit and size.used_bytes >= limit and fruitless < FRUITLESS_STEPS:
+                if not await self._purge_oldest():
+                    break
+                before, size = size, await self._store.size()
+                fruitless = fruitless + 1 if size.used_bytes >= before.used_bytes else 0
+            said = size_warning(size, limit)
             if said and not self.warning:
                 logger.warning("%s", said)
             self.warning = said
-            return not limit or used < limit
+            return not limit or size.used_bytes < limit
 
     async def _purge_oldest(self) -> bool:
         """Purge some of the sessions that were deleted first; return whether there were any."""
@@ -126,14 +134,19 @@ class SessionPruning:
         return True
 
 
-def size_warning(used: int, limit: int) -> str:
-    """Return a warning about a store of this size, or `""`. In bytes; a limit of 0 is none."""
+def size_warning(size: StoreSize, limit: int) -> str:
+    """Return a warning about a store of this size, or `""`. The limit is in bytes; 0 is none."""
+    used = size.used_bytes
     if not limit or used < limit * WARNED_SHARE:
         return ""
     held = f"The store holds {used / MIB:.1f} MiB of the {limit // MIB} that max_store_mib lets it"
-    way = (
-        "Delete sessions (callboard session delete), or raise max_store_mib of [sessions]; "
+    room = (
         "`callboard compact` gives what they took back to the disk."
+        if size.can_shrink
+        else "the room that purged ones leave in the database's files is used again."
+    )
+    way = (
+        f"Delete sessions (callboard session delete), or raise max_store_mib of [sessions]; {room}"
     )
     if used >= limit:
         return f"{held}: no session begins. {way}"

@@ -71,25 +71,25 @@ def store_finding(data: Path, settings: SessionSettings) -> Finding:
             check_driver()
             from ...runtime.store.postgres.store import database_size
 
-            used = database_size(address).used_bytes
-            return good("store", f"it holds {used / MIB:.1f} MiB in {address}")
-        examine(data, is_in_use=holder_of(data) is not None)
-        size = stored_size(data)
+            size, where = database_size(address), f" in {address}"
+        else:
+            examine(data, is_in_use=holder_of(data) is not None)
+            size, where = stored_size(data), ""
     except NotFoundError:
         return good("store", "there is none yet")
     except CallboardError as error:
         fix = "`callboard store rescue`, for a damaged one; `callboard upgrade`, for an older one"
         return problem("store", str(error), fix)
     limit = settings.max_store_mib * MIB
-    if said := size_warning(size.used_bytes, limit):
+    if said := size_warning(size, limit):
         words, _, fix = said.partition(". ")
         return (problem if size.used_bytes >= limit else warning)("store", words, fix)
     freed = size.file_bytes - size.used_bytes
-    if freed >= MUCH_FREED:
+    if size.can_shrink and freed >= MUCH_FREED:
         words = f"{freed / MIB:.0f} MiB of its file are what purged sessions have left"
         return warning("store", words, "callboard compact, while no daemon runs")
     most = f", of {settings.max_store_mib}" if limit else ""
-    return good("store", f"it holds {size.used_bytes / MIB:.1f} MiB{most}")
+    return good("store", f"it holds {size.used_bytes / MIB:.1f} MiB{most}{where}")
 
 
 def server_finding(server: McpSettings) -> Finding:

@@ -111,7 +111,14 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreSize(NamedTuple):
-    """The size of a store in bytes: without and with the free pages of its file."""
+    """The size of a store.
+
+    Attributes:
+        used_bytes: What it holds; in PostgreSQL about that.
+        file_bytes: That, and the room in its files that purged sessions have left, which is used again.
+        can_shrink: Whether `callboard compact` gives that room back to the disk.
+    """
 
     used_bytes: int
     file_bytes: int
+    can_shrink: bool = True

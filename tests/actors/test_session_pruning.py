@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
+import trio
 
 import callboard
 from callboard.actors.upkeep.keeping import DAY_MS
+from callboard.actors.upkeep.pruning import FRUITLESS_STEPS
 from callboard.config.sections import SessionSettings
-from callboard.config.settings import Settings
+from callboard.config.settings import Settings, StoreSettings
 from callboard.embedding.reconfiguring import reconfigure
 from callboard.embedding.runtime import host_of
 from callboard.providers.testing.script import reply
@@ -27,10 +30,27 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.identity import new_id, now_ms
 from callboard.runtime.messages import AppendEvents
+from callboard.runtime.store.lists import SessionFilter, StoreSize
+from support.both_stores import KINDS
 from support.stage import open_in
 from support.waits import until
 
 MIB = 1024 * 1024
+
+
+@contextmanager
+def store_settings(kind: str) -> Generator[StoreSettings]:
+    """Settings of a store of a kind, in PostgreSQL with a database of its own."""
+    if kind != "postgres":
+        yield StoreSettings()
+        return
+    pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+    from support.postgres.databases import new_database
+    from support.postgres.server import needs_postgres
+
+    needs_postgres()
+    with new_database() as url:
+        yield StoreSettings(url=url)
 
 
 @asynccontextmanager
@@ -134,6 +154,57 @@ async def test_a_full_store_purges_what_is_deleted_the_oldest_first_and_then_ref
         assert refused.value.type == "storage"
         assert await store.session(second.session_id) is None
         assert len(await kept.run("Those there are go on.")) > MIB // 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_more_is_purged_than_the_room_takes_on_each_store(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the database keeps the room that a purge frees in its files, as PostgreSQL does."""
+    monkeypatch.setattr("callboard.actors.upkeep.pruning.STEP_SESSIONS", 1)
+    chance = Random(7)
+    texts = [chance.randbytes(MIB // 8).hex() for _ in range(12)]  # which no database compresses
+    model = callboard.ScriptedModel([reply(text) for text in texts])
+    data = None if kind == "memory" else tmp_path
+    with store_settings(kind) as store:
+        settings = Settings(store=store)
+        opening = callboard.open_runtime(model=model, settings=settings, environ={}, data=data)
+        async with opening as runtime:
+            sessions = [await talked(runtime) for _ in texts]
+            for session in sessions[:8]:
+                await session.delete()
+            full = (await runtime.store.size()).used_bytes
+            assert full > 5 * MIB
+            limited = SessionSettings(max_store_mib=full // MIB)
+            settings = Settings(store=store, sessions=limited)
+            await reconfigure(host_of(runtime), settings)
+            await runtime.create_session()  # there is room, with some of the deleted ones purged
+            left = [await runtime.store.session(each.session_id) for each in sessions]
+            assert left[0] is None
+            assert all(left[4:])
+            size = await runtime.store.size()
+            assert size.used_bytes < full
+            assert size.file_bytes >= size.used_bytes
+
+
+async def test_nothing_more_is_purged_where_that_frees_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("callboard.actors.upkeep.pruning.STEP_SESSIONS", 1)
+    async with opened(max_store_mib=1) as runtime:
+        for _ in range(FRUITLESS_STEPS + 2):
+            await (await runtime.create_session()).delete()
+
+        async def size() -> StoreSize:
+            await trio.lowlevel.checkpoint()
+            return StoreSize(2 * MIB, 2 * MIB, can_shrink=False)
+
+        monkeypatch.setattr(runtime.store, "size", size)
+        with pytest.raises(StoreLimitReached, match="is used again") as refused:
+            await runtime.create_session()
+        assert "callboard compact" not in str(refused.value)
+        deleted = SessionFilter(deleted="only", limit=9)
+        assert len((await runtime.store.session_page(deleted)).sessions) == 2
 
 
 async def test_the_limits_hold_as_soon_as_they_are_read_again() -> None:

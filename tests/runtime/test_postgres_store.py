@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -49,6 +50,7 @@ from callboard.runtime.store.postgres.address import address_of, given_password
 from callboard.runtime.store.postgres.connection import PostgresConnection
 from callboard.runtime.store.postgres.dialect import OWN
 from callboard.runtime.store.postgres.ledger import PostgresLedger
+from callboard.runtime.store.postgres.size import COUNTED_SECONDS
 from callboard.runtime.store.postgres.store import open_postgres_reader, open_postgres_store
 from callboard.runtime.store.postgres.trouble import DatabaseLost, trouble
 from callboard.runtime.store.rows import Append, Refusal, TurnPlace
@@ -230,6 +232,33 @@ class FakeFence:
             return self.refused
         connection.execute(f"select as_expected({len(self.refused)}, 0)")
         return {}
+
+
+async def test_rows_are_counted_now_and_then_and_those_of_a_large_table_in_part(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    async with opened(url, clock=lambda: now) as store:
+        texts = [Random(number).randbytes(1500).hex() for number in range(600)]
+        events = [InputAccepted(input_id=f"i{at}", text=text) for at, text in enumerate(texts)]
+        await store.commit([Append("s1", (CREATED, *events))])
+        whole = await store.size()
+        assert 3_000_000 < whole.used_bytes <= whole.file_bytes
+        await store.commit([Append("s2", (CREATED, *events))])
+        later = await store.size()  # by how much its files have grown
+        assert (
+            later.used_bytes - whole.used_bytes == later.file_bytes - whole.file_bytes > 1_000_000
+        )
+        with psycopg.connect(url) as other:
+            other.execute("delete from events where session = (select min(id) from sessions)")
+        assert (await store.size()).used_bytes == later.used_bytes
+        now += COUNTED_SECONDS
+        half = await store.size()
+        assert 0.4 < half.used_bytes / later.used_bytes < 0.8
+        assert half.file_bytes >= later.file_bytes
+        now += COUNTED_SECONDS
+        monkeypatch.setattr("callboard.runtime.store.postgres.size.SAMPLE_PAGES", 40)
+        assert abs((await store.size()).used_bytes / half.used_bytes - 1) < 0.3
 
 
 async def test_a_fence_refuses_the_appends_of_the_sessions_of_others(url: str) -> None:

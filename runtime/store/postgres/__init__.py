@@ -14,7 +14,7 @@ know is checked in the database, which does nothing where it is otherwise; `conn
 new connection, ends the process of the database that had the commit, and looks whether its events are there:
 then it returns what was stored, and otherwise makes the commit again. Meanwhile sessions stand still.
 
-The other modules: `address` reads the URL, `trouble` says what went wrong and what to do, `store` opens it all.
+The other modules: `address` reads the URL, `size` counts what is held, `trouble` says what went wrong and what to do, `store` opens it all.
 
 Begin with `store`, then `connection`.
 Comes in: the URL of a database; the appends and queries of a store.

@@ -57,12 +57,6 @@ REWRITTEN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 """Words of SQLite, and those of PostgreSQL for them."""
 
-_SIZE = (
-    "select 1, 0, coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c"
-    " where c.relkind in ('r', 'm') and c.relnamespace = (select relnamespace from pg_class"
-    " where oid = 'sessions'::regclass)"
-)
-
 _NOT_A_LETTER = re.compile(r"[\W_]+")
 
 
@@ -124,9 +118,6 @@ OWN: dict[str, Statement] = {
         "insert into memory_words (rowid, words) values ($1, setweight(to_tsvector('callboard', $2), 'B')"
         " || setweight(to_tsvector('callboard', $3), 'A'))",
         _indexed,
-    ),
-    "select * from pragma_page_count(), pragma_freelist_count(), pragma_page_size()": Statement(
-        _SIZE
     ),
 }
 """Statements that exist twice."""

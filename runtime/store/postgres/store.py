@@ -12,6 +12,7 @@ import trio
 
 from ...disk.data_lock import DataLock
 from ...errors import StorageError
+from ...events import Stored
 from ...redaction import Secret, redactor
 from ..file import check_address, keep_address, make_folder
 from ..health.disk_room import DiskRoom
@@ -28,6 +29,7 @@ from .address import DatabaseAddress, address_of
 from .connection import PostgresConnection
 from .ledger import Fence, PostgresLedger, take_writers_lock
 from .schema import check_version
+from .size import HeldSize
 from .trouble import DatabaseLost
 
 MAX_READERS = 3
@@ -88,7 +90,7 @@ def database_size(url: str) -> StoreSize:
     """
     connection = open_reading_connection(url)
     try:
-        return Queries(connection, address_of(url).name).size()
+        return HeldSize().look(Queries(connection, address_of(url).name))
     finally:
         connection.close()
 
@@ -149,7 +151,8 @@ def _open_database(
         check_whole(connection, address.name)
         ledger = PostgresLedger(connection, address, now_ms, fence)
         health = StoreHealth(DiskRoom(None), None, clock, name=address.name)
-        return _PostgresStore(address, connection, ledger, health, lock, make_queries)
+        size = HeldSize(clock)
+        return _PostgresStore(address, connection, ledger, health, lock, make_queries, size)
     except BaseException:
         connection.close()
         raise
@@ -178,12 +181,17 @@ class _Reading(ThreadedReader[PostgresConnection]):
 
     _address: DatabaseAddress
     _make: MakeQueries
+    _size: HeldSize
 
     def _make_queries(self, connection: PostgresConnection, name: str) -> Queries:
         return self._make(connection, name)
 
     def _open(self) -> PostgresConnection:
         return PostgresConnection(self._address, writes=False)
+
+    async def size(self) -> StoreSize:
+        """See `StoreReader`."""
+        return await self._run(self._size.look)
 
     async def with_waiting(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
         """See `StoreReader`."""
@@ -215,6 +223,7 @@ class _PostgresReader(_Reading):
     def __init__(self, address: DatabaseAddress, make_queries: MakeQueries) -> None:
         self._address = address
         self._make = make_queries
+        self._size = HeldSize()
         super().__init__(
             address.name, StoreHealth(DiskRoom(None), None, name=address.name), MAX_READERS
         )
@@ -237,13 +246,22 @@ class _PostgresStore(_Reading, ThreadedStore[PostgresConnection]):
         health: StoreHealth,
         lock: DataLock | None,
         make_queries: MakeQueries,
+        size: HeldSize,
     ) -> None:
         self._address = address
         self._make = make_queries
+        self._size = size
         self._lock = lock
         super().__init__(address.name, health, MAX_READERS)
         self._connection = connection
         self._ledger = self._postgres = ledger
+
+    async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        """See `Store`."""
+        try:
+            return await super().purge(session_ids)
+        finally:
+            self._size.forget()
 
     async def check_record(self) -> None:
         """See `Store`."""
