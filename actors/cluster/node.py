@@ -256,9 +256,7 @@ class ClusterNode:
             is_late = owner.is_gone or owner.left_ms <= LATE_MS
             waits = LEASE_SECONDS if is_late else patience if owner.is_leaving else 0.0
             if trio.current_time() >= began + waits:
-                if (
-                    owner.is_gone
-                ):  # it could have been claimed, if this node's own lease did not end meanwhile
+                if owner.is_gone:  # it could have been claimed, unless this node's lease has ended
                     raise NodeFenced(LOST_PLACE)
                 return owner
             await trio.sleep(AGAIN_SECONDS)
@@ -400,10 +398,7 @@ class ClusterNode:
         while True:
             try:
                 life = await self._in_thread(self._membership.join, self._beating)
-            except (
-                ConflictError,
-                StorageError,
-            ):  # a database that starts again is there in a moment
+            except (ConflictError, StorageError):  # a database that starts is there in a moment
                 if trio.current_time() > deadline:
                     raise
                 await trio.sleep(AGAIN_SECONDS)

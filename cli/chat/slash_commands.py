@@ -118,7 +118,9 @@ async def find_session(client: Client, name: str, folder: str) -> SessionRow:
         return only(found, name, "sessions", field="session")
     if name.startswith("session_"):
         return await client.session(name)
-    raise NotFoundError(f"there is no session {name!r}; /sessions, or `callboard sessions`, lists them")
+    raise NotFoundError(
+        f"there is no session {name!r}; /sessions, or `callboard sessions`, lists them"
+    )
 
 
 def _in_titles(name: str, rows: list[SessionRow]) -> ValidationError:

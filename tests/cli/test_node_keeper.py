@@ -125,7 +125,11 @@ def test_one_that_was_drained_stays_ended_until_somebody_wants_it(plan: KeeperPl
         os.kill(one.state()["pid"], signal.SIGTERM)
         wait_until(lambda: one.state()["last_end"], "its end")
         state = one.state()  # also while what it has left behind still holds the pipe of its output
-        assert (state["state"], state["starts"], state["last_end"]) == ("ended", 1, "ended in order")
+        assert (state["state"], state["starts"], state["last_end"]) == (
+            "ended",
+            1,
+            "ended in order",
+        )
         one.begin()
         wait_until(is_serving(one), "its next start")
 
