@@ -172,6 +172,10 @@ def pytest_collectstart() -> None:
 
 def pytest_collection_finish() -> None:
     """What was collected stays to the end: nobody need look for garbage meanwhile, nor in it later."""
+    if "callboard.cli.app" in sys.modules:
+        from support.cli.parsing import without_pydantic
+
+        without_pydantic()
     gc.freeze()
     gc.set_threshold(5_000, 20, 20)  # Tests make more in a second than they leave behind.
     gc.enable()

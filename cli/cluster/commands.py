@@ -25,8 +25,7 @@ from ..terminal.json_lines import json_line
 
 cluster = App(
     name="cluster",
-    help="Show the nodes that share a store in PostgreSQL, have one give its sessions away, and have systemd, Kubernetes or "
-    "Ray run them.",
+    help="Show and drain the nodes that share a store, and have systemd, Kubernetes or Ray run them.",
 )
 cluster.command(
     f"{__package__}.ray_commands:ray",

@@ -1,7 +1,7 @@
 """A process that has imported callboard once, and forks a command's process in a tenth of the time.
 
-The imports are most of what a command costs, and the tests run a thousand of them. It has played a turn, too, for
-which decoders of messages were made, has measured the sandbox, and has read a command line. What is forked is a
+The imports are most of what a command costs, and the tests run a thousand of them. It has played a turn, too, has
+looked into each type of messages and settings, which is done once, has measured the sandbox, and has read command lines. What is forked is a
 process of its own with the arguments, environment, folder, descriptors and terminal that it was given; instead of
 the command it can run a file, as `python FILE` does. How a process starts by itself is for the tests that start one.
 """
@@ -30,6 +30,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+import msgspec
 import trio
 from trio._core import _thread_cache
 
@@ -40,6 +41,7 @@ from callboard.config.sections import SandboxSettings
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.tools.sandbox.selftest import self_test
+from support.cli.parsing import prepare, without_pydantic
 
 LONGEST_REQUEST = 1 << 17
 """Of one message: the arguments and the environment."""
@@ -50,7 +52,10 @@ def serve(requests: socket.socket) -> NoReturn:
     _import_all()
     _play_something()
     self_test.strength_test(SandboxSettings(), os.environ).status()
+    _know_all_types()
     complete_parser().parse_args(["run", "Hello."])  # reads the options of most commands
+    without_pydantic()
+    prepare(("run", "serve"))
     gc.collect()
     gc.freeze()
     ended, ends = socket.socketpair()
@@ -95,6 +100,19 @@ def _import_all() -> None:
     for module in pkgutil.walk_packages(callboard.__path__, "callboard."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    for name in ("rich.markdown", "encodings.ascii", "encodings.utf_8_sig"):  # late, and by others
+        importlib.import_module(name)
+
+
+def _know_all_types() -> None:
+    """Have msgspec read the annotations of every struct, as it does when one is first decoded."""
+    kinds = msgspec.Struct.__subclasses__()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        # Most want fields. NameError, TypeError: those that are never decoded name what is not imported, or no data.
+        with contextlib.suppress(msgspec.ValidationError, NameError, TypeError):
+            msgspec.convert({}, kind)
 
 
 def _play_something() -> None:
