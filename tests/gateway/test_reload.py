@@ -19,7 +19,7 @@ from callboard.config.keys.tokens import Credentials, Role
 from callboard.config.sections import ServerSettings
 from callboard.config.setting_rows import needs_restart
 from callboard.config.settings import Settings
-from callboard.embedding.configuration import LOOK_SECONDS, Configuration
+from callboard.embedding.configuration import Configuration
 from callboard.embedding.runtime import host_of
 from callboard.gateway.gateway import Gateway, open_gateway
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
@@ -288,14 +288,24 @@ async def test_the_door_and_the_log_take_theirs(tmp_path: Path) -> None:
         assert status.config.waiting == ("server.port",)
 
 
-async def test_a_file_that_changes_is_read_by_itself(tmp_path: Path) -> None:
+async def test_a_file_that_changes_is_read_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with served(tmp_path) as scene, trio.open_nursery() as nursery:
         configuration = scene.gateway.daemon.configuration
         assert configuration is not None
+        has_looked, look = trio.Event(), configuration._signature
+
+        async def looked() -> Any:
+            try:
+                return await look()
+            finally:
+                has_looked.set()
+
+        monkeypatch.setattr(configuration, "_signature", looked)
         nursery.start_soon(configuration.watch, host_of(scene.runtime))
+        await has_looked.wait()  # at the old one, before there is a new one
         for text, seen in (("[limits]\nmax_repeats = 7", 7), ("", 25)):
-            # Watched from now on: the watch must have seen the old one before there is a new one.
-            await trio.sleep(LOOK_SECONDS / 2)
             replaced = scene.file.with_suffix(".new")
             replaced.write_text(text)
             replaced.replace(scene.file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -436,10 +437,10 @@ async def test_a_read_whose_connection_broke_is_made_again(url: str) -> None:
 async def test_all_readers_of_a_server_that_was_started_again_are_made_again(url: str) -> None:
     async with opened(url) as store:
         await put(store, CREATED)
-        many = [lambda queries: queries._connection.execute("select pg_sleep(0.2)").fetchall()] * 3
+        all_read = threading.Barrier(3)
         async with trio.open_nursery() as nursery:  # side by side: each has a connection of its own
-            for query in many:
-                nursery.start_soon(store._run, query)
+            for _ in range(3):
+                nursery.start_soon(store._run, lambda _: all_read.wait(60))
         idle: list[PostgresConnection] = vars(store)["_idle"]
         readers = list(idle)
         assert len(readers) == 3

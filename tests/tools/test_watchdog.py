@@ -27,6 +27,11 @@ class Lease:
     def __call__(self) -> float:
         return self.until
 
+    def ends_in(self, seconds: float, watchdog: Watchdog) -> None:
+        """Let it end soon, and not before what it holds is held, which starts a process."""
+        self.until = since_boot() + seconds
+        watchdog.renewed()
+
 
 @asynccontextmanager
 async def watching(lease: Lease) -> AsyncGenerator[Watchdog]:
@@ -55,25 +60,28 @@ async def ended(process: subprocess.Popen[bytes], pidfd: int) -> int | None:
 
 
 async def test_a_program_ends_when_the_lease_does_and_not_before() -> None:
-    short, long = Lease(SOON), Lease(AN_HOUR)
+    short, long = Lease(AN_HOUR), Lease(AN_HOUR)
     with a_program() as (process, pidfd), a_program() as (other, other_pidfd):
         async with watching(short) as watchdog, watching(long) as longer:
             longer.hold(other_pidfd)
             watchdog.hold(pidfd)
+            short.ends_in(SOON, watchdog)
             assert await ended(process, pidfd) == -signal.SIGKILL
+            assert since_boot() >= short.until
             assert watchdog.is_over
             assert other.poll() is None
         assert await ended(other, other_pidfd) == -signal.SIGKILL  # nobody watches over it any more
 
 
 async def test_a_lease_that_is_renewed_ends_nothing() -> None:
-    lease, short = Lease(SOON), Lease(SOON)
+    lease, short = Lease(AN_HOUR), Lease(AN_HOUR)
     with a_program() as (process, pidfd), a_program() as (other, other_pidfd):
         async with watching(lease) as watchdog, watching(short) as shorter:
             watchdog.hold(pidfd)
-            lease.until += AN_HOUR
-            watchdog.renewed()
             shorter.hold(other_pidfd)
+            lease.ends_in(5 * SOON, watchdog)
+            lease.ends_in(AN_HOUR, watchdog)
+            short.ends_in(5 * SOON, shorter)
             await ended(other, other_pidfd)  # by then the other's first lease is over, too
             assert process.poll() is None
 
@@ -122,12 +130,15 @@ NODE = """
 import os, subprocess, sys, trio
 from callboard.tools.processes.watchdog import Watchdog
 from callboard.tools.processes.watchdog_process import since_boot
-until = since_boot() + 1.0
+until = since_boot() + 3600.0
 
 async def main():
+    global until
     process = subprocess.Popen(["/bin/sleep", "3600"], start_new_session=True)
     watchdog = Watchdog(lambda: until)
     watchdog.hold(os.pidfd_open(process.pid))
+    until = since_boot() + 1.0
+    watchdog.renewed()
     print(process.pid, until, flush=True)
     await trio.sleep_forever()
 
