@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -16,15 +17,19 @@ import callboard
 from callboard.config.sections import ClusterSettings
 from callboard.config.settings import StoreSettings
 from callboard.embedding.runtime import host_of
+from callboard.embedding.unattended import scheduler
 from callboard.embedding.unattended.firing import sender_of
 from callboard.embedding.unattended.scheduler import LookAgain, firing
 from callboard.providers.testing.script import reply
+from callboard.runtime.cluster.nodes import Owner
+from callboard.runtime.cluster.placement import winner_of
 from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.schedules.schedule import Schedule
+from callboard.runtime.store.rows import SessionRow
 from support.flows.scheduled import MORNING, ms
 from support.postgres.databases import new_database
 from support.postgres.server import needs_postgres
-from support.waits import until
+from support.waits import some, until
 
 WAIT_SECONDS = 60.0
 DUE = ms("2021-11-02T09:00")
@@ -67,13 +72,13 @@ class FiringNode:
 
 @asynccontextmanager
 async def firing_node(
-    url: str, node: str, folder: Path, *schedules: Schedule
+    url: str, node: str, folder: Path, *schedules: Schedule, capacity: int = 1
 ) -> AsyncGenerator[FiringNode]:
     work = folder / "work"
     work.mkdir(exist_ok=True)
     settings = callboard.Settings(
         store=StoreSettings(url=url),
-        cluster=ClusterSettings(node=node),
+        cluster=ClusterSettings(node=node, capacity=capacity),
         schedules={each.name: each for each in schedules},
     )
     async with callboard.open_runtime(
@@ -170,3 +175,56 @@ async def test_where_all_firings_go_to_one_session_its_owner_fires_and_nobody_ha
             assert host_of(owner.runtime).plan.store.owns(row.session_id)
             inputs = await first.runtime.store.named_inputs((sender_of(same.name),), 10)
             assert len(inputs) == 2
+
+
+def watch_owners(firing_node: FiringNode, monkeypatch: pytest.MonkeyPatch) -> trio.Event:
+    """Set when a node knows who has a session that it was to fire in."""
+    node = host_of(firing_node.runtime).plan.node
+    assert node is not None
+    real, is_known = node.other_owner, trio.Event()
+
+    async def other_owner(session_id: str, patience: float = 0.0, **options: Any) -> Owner | None:
+        found = await real(session_id, patience, **options)
+        is_known.set()
+        return found
+
+    monkeypatch.setattr(node, "other_owner", other_owner)
+    return is_known
+
+
+@pytest.mark.parametrize("way", ["there", "without the schedule"])
+async def test_a_session_of_nobody_where_all_firings_go_is_left_to_a_node_of_greater_capacity(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The smaller node looks first; it takes the session all the same when the larger one does not fire."""
+    is_there = way == "there"
+    same = replace(MORNING, session="same")
+    async with firing_node(url, "gone", tmp_path, same) as gone:
+        await gone.look("2021-11-02T09:00:01")
+        await gone.wait_settled(same)
+
+        async def idle() -> list[SessionRow]:
+            rows = await gone.runtime.sessions()
+            return [row for row in rows if not row.is_active and row.message_count == 2]
+
+        with trio.fail_after(WAIT_SECONDS):
+            [session] = await some(idle)
+    names = (f"b{number}" for number in range(100))
+    larger = next(b for b in names if winner_of(session.session_id, {"a": 1, b: 1000}) == b)
+    # A node that waits for its turn never has it, or at once: no clock decides who fires.
+    monkeypatch.setattr(scheduler, "TURN_SECONDS", WAIT_SECONDS * 10 if is_there else 0.0)
+    async with (
+        firing_node(url, "a", tmp_path, same) as a,
+        firing_node(url, larger, tmp_path, *((same,) if is_there else ()), capacity=1000) as b,
+    ):
+        await in_order(same, a, b)
+        fires = b if is_there else a
+        is_known = watch_owners(a, monkeypatch)
+        await a.look("2021-11-03T09:00:01")
+        with trio.fail_after(WAIT_SECONDS):
+            await is_known.wait()
+        await b.look("2021-11-03T09:00:02")
+        await fires.wait_settled(same, NEXT_DUE)
+        assert host_of(fires.runtime).plan.store.owns(session.session_id)
+        inputs = await a.runtime.store.named_inputs((sender_of(same.name),), 10)
+        assert [each.session_id for each in inputs] == [session.session_id] * 2

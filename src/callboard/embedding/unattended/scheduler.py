@@ -8,7 +8,8 @@ Why no firing is doubled: its planned time is its name, which is committed with 
 only a shorter way to that answer, and the file of it may lag behind.
 
 Of several nodes of a cluster that have a schedule, one fires it, and which one that is follows from its name, or is the owner
-of the one session where all firings go. The next one does so when nothing was settled for some seconds.
+of the one session where all firings go; one that nobody has is left to a node of greater capacity, as when it is
+asked for. The next one does so when nothing was settled for some seconds.
 """
 
 from __future__ import annotations
@@ -203,6 +204,8 @@ class Scheduler:
     async def _place(self, node: ClusterNode, schedule: Schedule) -> int:
         """Return how many nodes come before this one: where all firings go to one session, its owner is the first.
 
+        One of greater capacity is to claim a session that nobody has. If it does not, this node does when it fires.
+
         Raises `ConflictError` while no node may own that session.
         """
         place = node.place_for(sender_of(schedule.name))
@@ -213,7 +216,7 @@ class Scheduler:
         if entry is None or not entry.session_id:
             return place
         try:
-            owner = await node.other_owner(entry.session_id)
+            owner = await node.other_owner(entry.session_id, passes_on=True)
         except NotFoundError:  # it is gone for good, and a firing makes another one
             return place
         return 0 if owner is None else max(place, 1)
