@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,8 @@ from callboard.tools.mcp.connection import ServerConnection
 from callboard.tools.mcp.server import McpServer
 from callboard.tools.mcp.state import McpPlaces
 from callboard.tools.mcp.streams import CUT_BYTES, MAX_LISTED, cut_listing
+from support.mcp import stage
+from support.mcp.fake_program import readable_server
 from support.mcp.stage import accepted, fake, looked_at, open_stage, servers_of
 from support.sandbox.sandbox_users import needs_sandbox
 from support.waits import until
@@ -40,6 +43,23 @@ def _sandbox() -> None:
 
 async def called(runtime: Runtime, name: str, **arguments: Any) -> Any:
     return await runtime.call_tool(f"fake__{name}", arguments)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as somebody else")
+async def test_a_server_of_a_runtime_of_root_runs_as_the_user_that_programs_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = await accepted(fake(tier="read_only"))
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        # That user gets to what is here and in the system, and perhaps not to what the tests are.
+        script = str(readable_server(Path(folder, "server.py")))
+        server = msgspec.structs.replace(server, command=("python3", "-I", "-S", script))
+        as_nobody = callboard.SandboxSettings(read_only=(script,), run_as="nobody")
+        monkeypatch.setattr(stage, "SANDBOX", as_nobody)
+        async with open_stage(server) as runtime:
+            found = await called(runtime, "say", number=1.0, text="a")
+            assert found.output == '{"number":1.0,"text":"a"}'
 
 
 async def test_an_accepted_tool_is_offered_and_runs() -> None:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 import trio
@@ -57,6 +58,8 @@ async def open_program(
     try:
         folder = home if work is None else work.folder
         recipe, strength = await sandbox.recipe_in(folder)
+        if recipe.user is not None and folder == home and not server.state:
+            await run_write(partial(os.chown, home, recipe.user.uid, -1))
         if server.read_only:
             recipe = await run_read(_showing, recipe, server)
         order = Order(

@@ -7,7 +7,7 @@ into FOLDER/effects. What it says on stdout: `ready` when its sessions are on re
 clock go wrong by so much. `--insist` has it write titles into its sessions all the time, past everything that would keep it
 from that but the database, and write each outcome into FOLDER/insisted. `--held` has its calls wait until there is FOLDER/go.
 `--program` has each turn begin all `KINDS` of programs instead, which write the time into FOLDER/work/programs/NODE-KIND (a
-server of MCP into its home), again and again for so many seconds. `--partial` confines them by Landlock alone, without a server.
+server of MCP into its home), again and again for so many seconds. `--partial` confines them by Landlock alone.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ async def main(
             write,
         )
 
-        answers = begins_programs(node, work, seconds, is_partial=is_partial)
+        answers = begins_programs(node, work, seconds)
         tools = [*tools, write]
-        settings = await with_programs(settings, seconds, is_partial=is_partial)
+        settings = with_programs(settings, seconds, Path(folder), is_partial=is_partial)
     async with callboard.open_runtime(
         model=callboard.ScriptedModel([answers] * MAX_REQUESTS),
         workspace=work,

@@ -19,10 +19,12 @@ from callboard.runtime.history import Result
 from callboard.tools.processes.system_programs import find_system_program
 from callboard.tools.sandbox.selftest import self_test
 from support.cluster.nodes import KINDS, NOBODY
-from support.mcp.stage import SANDBOX, accepted, fake
+from support.mcp.fake_program import readable_server
 
 PAUSE_SECONDS = 0.02
 CALL_SECONDS = 60
+SCRIPT, OFFERED = "server.py", "server.json"
+_OFFERED = msgspec.json.Decoder(McpSettings)
 
 
 def program(file: str, seconds: float) -> str:
@@ -43,7 +45,7 @@ def write(file: str, seconds: float) -> None:
 
 
 def begins_programs(
-    node: str, work: Path, seconds: float, *, is_partial: bool
+    node: str, work: Path, seconds: float
 ) -> Callable[[ModelRequest], ScriptedReply]:
     """Return a model's step that begins one program of each kind, and ends the turn when they have ended."""
     files = {kind: f"programs/{node}-{kind}" for kind in KINDS}
@@ -54,9 +56,8 @@ def begins_programs(
         ("shell", {"command": background, "background": True}),
         ("run_code", {**code, "timeout": CALL_SECONDS}),
         ("write", {"file": str(work / files["function"]), "seconds": seconds}),
+        ("fake__say", {"text": "begun"}),
     ]
-    if not is_partial:
-        calls.append(("fake__say", {"text": "begun"}))
 
     def step(request: ModelRequest) -> ScriptedReply:
         has_ended = isinstance(request.rounds[-1].items[-1], Result)
@@ -65,24 +66,33 @@ def begins_programs(
     return step
 
 
-async def with_programs(
-    settings: callboard.Settings, seconds: float, *, is_partial: bool
+def prepare_server(folder: Path, offered: McpSettings) -> None:
+    """Put into a folder what its nodes need for their server: the program, and what of it is accepted."""
+    readable_server(folder / SCRIPT)
+    (folder / OFFERED).write_bytes(msgspec.json.encode(offered))
+
+
+def with_programs(
+    settings: callboard.Settings, seconds: float, folder: Path, *, is_partial: bool
 ) -> callboard.Settings:
-    """Return settings for such programs; `is_partial` confines them by Landlock alone, as where there is no bubblewrap."""
-    if not is_partial:
-        servers = {"fake": await writing_server(seconds)}
-        return msgspec.structs.replace(settings, sandbox=SANDBOX, mcp=servers)
-    self_test.find_system_program = (  # type: ignore[attr-defined]
-        lambda name: None if name == "bwrap" else find_system_program(name)
-    )
-    user = NOBODY if os.geteuid() == 0 else None
-    sandbox = SandboxSettings(minimum=Strength.PARTIAL, run_as=user)
-    return msgspec.structs.replace(settings, sandbox=sandbox)
+    """Return settings for such programs, with the server of a prepared folder.
+
+    `is_partial` confines them by Landlock alone, as where there is no bubblewrap.
+    """
+    sandbox = SandboxSettings(read_only=(str(folder / SCRIPT),))
+    if is_partial:
+        self_test.find_system_program = (  # type: ignore[attr-defined]
+            lambda name: None if name == "bwrap" else find_system_program(name)
+        )
+        user = NOBODY if os.geteuid() == 0 else None
+        sandbox = msgspec.structs.replace(sandbox, minimum=Strength.PARTIAL, run_as=user)
+    servers = {"fake": writing_server(folder, seconds)}
+    return msgspec.structs.replace(settings, sandbox=sandbox, mcp=servers)
 
 
-async def writing_server(seconds: float) -> McpSettings:
+def writing_server(folder: Path, seconds: float) -> McpSettings:
     """Return a server that does the same in its home, beside what it is asked for."""
-    server = await accepted(fake(tier="read_only"))
-    python = shlex.join(["python3", *server.command[1:]])
+    offered = _OFFERED.decode((folder / OFFERED).read_bytes())
+    python = shlex.join(["python3", "-I", "-S", str(folder / SCRIPT)])
     command = f"{program('times', seconds)} & exec {python}"
-    return msgspec.structs.replace(server, command=("/bin/bash", "-c", command), state=True)
+    return msgspec.structs.replace(offered, command=("/bin/bash", "-c", command), state=True)
