@@ -77,11 +77,18 @@ function without(code: string, part: RegExp, instead: string): string {
 // known of these, DOMPurify takes them out as things that it does not know.
 const LISTS = ["svg$1", "svgFilters", "svgDisallowed", "mathMl$1", "mathMlDisallowed", "html", "svg", "mathMl", "xml"];
 
+// What the page never asks of it: then nothing else is done.
+const FLAGS = ["SAFE_FOR_TEMPLATES", "WHOLE_DOCUMENT", "FORCE_BODY", "RETURN_TRUSTED_TYPE", "SANITIZE_NAMED_PROPS", "IN_PLACE"];
+
 export function leanPurify(code: string): string {
-  return LISTS.reduce(
+  const less = LISTS.reduce(
     (rest, name) => without(rest, new RegExp(`const ${name.replace("$", "\\$")} = freeze\\(\\[[^\\]]*\\]\\);`), `const ${name} = freeze([]);`),
     code,
   );
+  return FLAGS.reduce((rest, name) => {
+    const set = without(without(rest, new RegExp(`let ${name} = false;`), ""), new RegExp(`${name} = cfg\\.${name} \\|\\| false;`), "");
+    return set.replaceAll(new RegExp(`(?<![.\\w])${name}\\b`, "g"), "false");
+  }, less);
 }
 
 /** What nothing names but its own declaration is left out, and what only that named. All of it must be there for its value alone. */

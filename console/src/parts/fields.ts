@@ -49,11 +49,13 @@ export function answerOf(fields: readonly Field[], filled: Filled): { text: stri
   return { text: JSON.stringify(said) };
 }
 
-/** An argument of a call as somebody changes it: texts as they are, everything else as JSON. */
+/** An argument of a call as somebody changes it: texts as they are, lists with a line for each value, everything else as JSON. */
 export interface Argument {
   name: string;
   isText: boolean;
   text: string;
+  /** The fields of an object that has some. */
+  inner: readonly Argument[];
   /** What the tool's schema says of it, if it does. */
   parameter: Parameter | null;
   shape: Shape;
@@ -80,7 +82,7 @@ const keepsNumbers = (json: string): boolean => (withoutTexts(json).match(/-?\d[
  * The arguments of a call to be changed, and those that it leaves out, in the order of the schema; `null` if they are changed as one text,
  * for they are no object or have numbers that are not kept here.
  */
-export function argumentsOf(json: string, parameters: readonly Parameter[] = []): Argument[] | null {
+export function argumentsOf(json: string, parameters: readonly Parameter[] = [], within: "" | "given" | "added" = ""): Argument[] | null {
   if (!keepsNumbers(json)) return null;
   let value: unknown;
   try {
@@ -95,9 +97,11 @@ export function argumentsOf(json: string, parameters: readonly Parameter[] = [])
   const absent = parameters.filter(({ name }) => !given.has(name));
   const made = (name: string, { isText, text }: { isText: boolean; text: string }, isAbsent: boolean): Argument => {
     const parameter = known.get(name) ?? null;
-    return { name, isText, text, parameter, shape: shapeOf(parameter, isText, text), isAbsent };
+    const shape = shapeOf(parameter, isText, text, within !== "");
+    const lines = shape.kind === "list" ? (JSON.parse(text) as unknown[]).join("\n") : text;
+    return { name, isText, text: lines, inner: (shape.kind === "group" && argumentsOf(text, shape.inner, isAbsent ? "added" : "given")) || [], parameter, shape, isAbsent };
   };
-  return [...names.map((name) => made(name, written(given.get(name)), false)), ...absent.map((each) => made(each.name, beginning(each), true))];
+  return [...names.map((name) => made(name, written(given.get(name)), false)), ...absent.map((each) => made(each.name, beginning(each), within !== "added" || !each.isRequired))];
 }
 
 /** The JSON of changed arguments, or what is wrong with one. */
@@ -105,17 +109,31 @@ export function jsonOf(all: readonly Argument[]): { json: string } | { wrong: Wr
   const members: string[] = [];
   for (const each of all) {
     if (each.isAbsent) continue;
-    const wrong = wrongOf(each);
-    if (wrong !== null) return { wrong };
-    // As it was written: a number is not read and written again.
-    members.push(`${JSON.stringify(each.name)}:${each.isText ? JSON.stringify(each.text) : each.text.trim()}`);
+    const found = valueOf(each);
+    if ("wrong" in found) return found;
+    members.push(`${JSON.stringify(each.name)}:${found.json}`);
   }
   return { json: `{${members.join(",")}}` };
 }
 
-function wrongOf({ name, isText, text, shape: { kind, least, most } }: Argument): Wrong | null {
+/** The values of a list. */
+export const linesOf = (text: string): string[] => text.split("\n").filter((each) => each !== "");
+
+function valueOf(argument: Argument): { json: string } | { wrong: Wrong } {
+  const { name, isText, text, inner, shape } = argument;
+  if (isText) return { json: JSON.stringify(text) };
+  if (shape.kind === "list") return { json: shape.isText ? JSON.stringify(linesOf(text)) : `[${linesOf(text).join(",")}]` };
+  if (shape.kind === "group") {
+    const found = jsonOf(inner);
+    return "wrong" in found ? { wrong: { ...found.wrong, name: `${name}.${found.wrong.name}` } } : found;
+  }
+  const wrong = wrongOf(argument);
+  // As it was written: a number is not read and written again.
+  return wrong === null ? { json: text.trim() } : { wrong };
+}
+
+function wrongOf({ name, text, shape: { kind, least, most } }: Argument): Wrong | null {
   const wrong = (its: Wrong["kind"], bound = 0): Wrong => ({ name, kind: its, bound });
-  if (isText) return null;
   const isNumber = kind === "number" || kind === "integer";
   if (isNumber && text.trim() === "") return wrong("required");
   let value: unknown;

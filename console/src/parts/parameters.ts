@@ -11,14 +11,20 @@ export interface Parameter {
   usual: unknown;
   /** The schemas of which its value has to fit one; none where they are too many. */
   variants: readonly Schema[];
+  /** Where those that are named stand. */
+  root: Schema;
 }
 
-/** By what an argument is changed; options are texts, or the JSON of numbers. */
+/** By what an argument is changed; options are texts, or the JSON of numbers. Of a list without options, each line is a text. */
 export interface Shape {
-  kind: "text" | "choice" | "yes_no" | "number" | "integer" | "json";
+  kind: "text" | "choice" | "yes_no" | "number" | "integer" | "list" | "group" | "json";
+  /** Whether options, and so the values of a list, are texts. */
+  isText: boolean;
   options: readonly string[];
   least: number | null;
   most: number | null;
+  /** What an object takes that has fields of its own. */
+  inner: readonly Parameter[];
 }
 
 const MAX_PARAMETERS = 100;
@@ -37,11 +43,12 @@ export function written(value: unknown): { isText: boolean; text: string } {
   return typeof value === "string" ? { isText: true, text: value } : { isText: false, text: JSON.stringify(value, null, 2) };
 }
 
-/** The arguments that a tool takes, in its order; none where the schema does not say. */
-export function parametersOf(schema: unknown): Parameter[] {
-  const root = isObject(schema) ? schema : {};
-  const required = new Set(listOf(root.required));
-  const all = Object.entries(isObject(root.properties) ? root.properties : {});
+/** The arguments that a tool takes, in its order; none where the schema does not say. What an object takes, in the schema of the whole. */
+export function parametersOf(schema: unknown, whole = schema): Parameter[] {
+  const its = isObject(schema) ? schema : {};
+  const root = isObject(whole) ? whole : {};
+  const required = new Set(listOf(its.required));
+  const all = Object.entries(isObject(its.properties) ? its.properties : {});
   return all.flatMap(([name, its], at) => {
     if (at >= MAX_PARAMETERS || name.length > MAX_NAME) return [];
     const variants = variantsOf(its, root);
@@ -54,6 +61,7 @@ export function parametersOf(schema: unknown): Parameter[] {
         description: oneLine(String(description), MAX_DESCRIPTION),
         usual: says.map((each) => each.default).find((each) => each != null),
         variants,
+        root,
       },
     ];
   });
@@ -96,9 +104,21 @@ function optionsOf({ enum: listed, const: only }: Schema): { isText: boolean; op
   return { isText: type === "string", options: [...new Set(all.map((each) => written(each).text))] };
 }
 
+/** How a list is changed: by what may be chosen, or as lines; `null` if its values are not of one kind, or would not come out as they are. */
+function listShape({ items }: Schema, value: readonly unknown[], root: Schema): Partial<Shape> | null {
+  const [item, ...others] = variantsOf(items, root);
+  if (item === undefined || others.length > 0) return null;
+  const chosen = optionsOf(item);
+  const isSame = (each: unknown) => typeof each === "string" === (chosen?.isText ?? true);
+  const texts = value.map((each) => written(each).text);
+  if (!value.every(isSame)) return null;
+  if (chosen !== null) return new Set(texts).size === texts.length && texts.every((each) => chosen.options.includes(each)) ? chosen : null;
+  return item.type === "string" && texts.every((each) => /^.+$/.test(each)) ? {} : null;
+}
+
 /** How an argument is changed that begins as this text: as its schema says, if it fits that, and else as what it is. */
-export function shapeOf(parameter: Parameter | null, isText: boolean, text: string): Shape {
-  const shape = (kind: Shape["kind"], more: Partial<Shape> = {}): Shape => ({ kind, options: [], least: null, most: null, ...more });
+export function shapeOf(parameter: Parameter | null, isText: boolean, text: string, isInner = false): Shape {
+  const shape = (kind: Shape["kind"], more: Partial<Shape> = {}): Shape => ({ kind, isText: true, options: [], least: null, most: null, inner: [], ...more });
   let value: unknown;
   try {
     value = isText ? text : JSON.parse(text);
@@ -115,6 +135,11 @@ export function shapeOf(parameter: Parameter | null, isText: boolean, text: stri
     if (each.type === "boolean" && typeof value === "boolean") return shape("yes_no");
     const isNumber = each.type === "integer" ? text === "" || Number.isInteger(value) : each.type === "number" && (text === "" || typeof value === "number");
     if (isNumber) return shape(each.type as "integer" | "number", { least: boundOf(each.minimum), most: boundOf(each.maximum) });
+    const list = each.type === "array" && Array.isArray(value) ? listShape(each, value, parameter!.root) : null;
+    if (list !== null) return shape("list", list);
+    // One within another is JSON: schemas may lead in a circle.
+    const inner = each.type === "object" && isObject(value) && !isInner ? parametersOf(each, parameter!.root) : [];
+    if (inner.length > 0) return shape("group", { inner });
   }
   return shape(isText ? "text" : "json");
 }

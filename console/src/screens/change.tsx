@@ -1,7 +1,7 @@
 // A call changed before it is allowed: a form from the schema of its tool. What is written is judged again at each pause, and only what was judged goes out.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CallError, type Methods } from "../link";
-import { argumentsOf, jsonOf, type Argument } from "../parts/fields";
+import { argumentsOf, jsonOf, linesOf, type Argument } from "../parts/fields";
 import { Field, type FieldAttributes } from "../parts/form";
 import { Icon } from "../parts/icon";
 import { oneLine, parametersOf, written } from "../parts/parameters";
@@ -31,10 +31,7 @@ export function Change({ row, schema, judge, moved }: ChangeProps) {
   const its = words.value.change;
   const [parts, setParts] = useState<readonly Argument[] | null>(() => argumentsOf(row.arguments, parametersOf(schema)));
   const [whole, setWhole] = useState(row.arguments);
-  const [problem, setProblem] = useState<{ field: string; text: string } | null>(null);
-  const form = useRef<HTMLDivElement>(null);
-  /** What gets the focus when it is drawn. */
-  const next = useRef("");
+  const [problem, setProblem] = useState<Refused | null>(null);
   const made = useMemo(() => (parts === null ? { json: whole } : jsonOf(parts)), [parts, whole]);
 
   useEffect(() => {
@@ -66,44 +63,81 @@ export function Change({ row, schema, judge, moved }: ChangeProps) {
     };
   }, [made]);
 
+  // At once, and not with the next drawing: what was judged is not what is written any more.
+  const changeAll = (text: string) => {
+    judge(null);
+    setWhole(text);
+  };
+  if (parts !== null) {
+    return (
+      <Parts
+        parts={parts}
+        problem={problem}
+        write={(all) => {
+          judge(null);
+          setParts(all);
+        }}
+        moved={moved}
+      />
+    );
+  }
+  return (
+    <div class="fields">
+      <Field label={words.value.arguments} problem={problem?.text ?? ""}>
+        {(attributes) => <Long attributes={attributes} text={whole} write={changeAll} />}
+      </Field>
+    </div>
+  );
+}
+
+interface Refused {
+  field: string;
+  text: string;
+}
+
+interface PartsProps {
+  parts: readonly Argument[];
+  problem: Refused | null;
+  write(parts: readonly Argument[]): void;
+  moved(): void;
+}
+
+/** The fields of a call, or those of an object within it. */
+function Parts({ parts, problem, write, moved }: PartsProps) {
+  const its = words.value.change;
+  const form = useRef<HTMLDivElement>(null);
+  /** What gets the focus when it is drawn. */
+  const next = useRef("");
   useLayoutEffect(() => {
-    if (next.current !== "") form.current?.querySelector<HTMLElement>(next.current)?.focus();
+    if (next.current !== "") form.current?.querySelector<HTMLElement>(`:scope > ${next.current}`)?.focus();
     next.current = "";
   });
 
   // What is wrong within an argument stands at it.
   const isAt = ({ name, isAbsent }: Argument) => problem !== null && !isAbsent && `${problem.field}.`.replace("[", ".").startsWith(`${name}.`);
-  const at = parts?.findIndex(isAt) ?? -1;
-  // At once, and not with the next drawing: what was judged is not what is written any more.
-  const change = (place: number, its: Partial<Argument>) => {
-    judge(null);
-    setParts((parts ?? []).map((each, one) => (one === place ? { ...each, ...its } : each)));
-  };
+  const at = parts.findIndex(isAt);
+  const change = (place: number, its: Partial<Argument>) => write(parts.map((each, one) => (one === place ? { ...each, ...its } : each)));
   const put = (place: number, isAbsent: boolean) => {
-    next.current = isAbsent ? `[data-add="${place}"]` : `[data-argument="${place}"] :is(input, select, textarea)`;
+    next.current = isAbsent ? `* > [data-add="${place}"]` : `[data-argument="${place}"] :is(input, select, textarea)`;
     change(place, { isAbsent });
     moved();
   };
-  const changeAll = (text: string) => {
-    judge(null);
-    setWhole(text);
-  };
   return (
     <div class="fields" ref={form}>
-      {parts === null ? (
-        <Field label={words.value.arguments} problem={problem?.text ?? ""}>
-          {(attributes) => <Long attributes={attributes} text={whole} write={changeAll} />}
-        </Field>
-      ) : (
-        parts.map((each, place) =>
-          each.isAbsent ? null : (
-            <div key={each.name} data-argument={place}>
-              <One argument={each} problem={place === at ? (problem?.text ?? "") : ""} write={(text) => change(place, { text })} leaveOut={() => put(place, true)} />
-            </div>
-          ),
-        )
+      {parts.map((each, place) =>
+        each.isAbsent ? null : (
+          <div key={each.name} data-argument={place}>
+            <One
+              argument={each}
+              problem={place === at ? problem : null}
+              write={(its) => change(place, its)}
+              leaveOut={() => put(place, true)}
+              moved={moved}
+            />
+          </div>
+        ),
       )}
-      {parts?.some(({ isAbsent }) => isAbsent) && (
+      {parts.some(({ isAbsent }) => isAbsent) && (
         <div class="left-out" role="group" aria-label={its.leftOut}>
           <span class="under">{its.leftOut}</span>
           {parts.map((each, place) =>
@@ -116,7 +150,7 @@ export function Change({ row, schema, judge, moved }: ChangeProps) {
           )}
         </div>
       )}
-      {problem !== null && parts !== null && at < 0 && (
+      {problem !== null && at < 0 && (
         <p class="problem" role="alert">
           {shown(problem.text)}
         </p>
@@ -127,13 +161,17 @@ export function Change({ row, schema, judge, moved }: ChangeProps) {
 
 interface OneProps {
   argument: Argument;
-  problem: string;
-  write(text: string): void;
+  problem: Refused | null;
+  write(its: Partial<Argument>): void;
   leaveOut(): void;
+  moved(): void;
 }
 
-function One({ argument, problem, write, leaveOut }: OneProps) {
-  const { name, text, parameter, shape } = argument;
+function One({ argument, problem, write: change, leaveOut, moved }: OneProps) {
+  const { name, text, inner, parameter, shape } = argument;
+  const kind = shape.kind === "list" && shape.options.length > 0 ? "choices" : shape.kind;
+  const chosen = linesOf(text);
+  const write = (text: string) => change({ text });
   const its = words.value.change;
   const { least, most } = words.value.question.problems;
   const usual = parameter?.usual === undefined ? "" : oneLine(written(parameter.usual).text, MAX_USUAL);
@@ -142,18 +180,19 @@ function One({ argument, problem, write, leaveOut }: OneProps) {
     shape.least === null ? "" : least(shape.least),
     shape.most === null ? "" : most(shape.most),
     usual === "" ? "" : its.usual(shown(usual)),
+    kind === "list" ? its.lines : "",
   ].filter((each) => each !== "");
   return (
     <Field
       label={
         <>
           <code>{shown(name)}</code>
-          {shape.kind === "json" && <small> JSON</small>}
+          {kind === "json" && <small> JSON</small>}
         </>
       }
       isRequired={parameter?.isRequired ?? false}
       {...(hint.length > 0 ? { hint: hint.join(" ") } : {})}
-      problem={problem}
+      problem={kind === "group" ? "" : (problem?.text ?? "")}
       {...(parameter === null || parameter.isRequired
         ? {}
         : {
@@ -165,7 +204,7 @@ function One({ argument, problem, write, leaveOut }: OneProps) {
           })}
     >
       {(attributes) => {
-        switch (shape.kind) {
+        switch (kind) {
           case "yes_no":
             return (
               <div class="check">
@@ -189,13 +228,34 @@ function One({ argument, problem, write, leaveOut }: OneProps) {
               <input
                 type="text"
                 class="mono"
-                inputMode={shape.least === null || shape.least < 0 ? "text" : shape.kind === "integer" ? "numeric" : "decimal"}
+                inputMode={shape.least === null || shape.least < 0 ? "text" : kind === "integer" ? "numeric" : "decimal"}
                 autocomplete="off"
                 placeholder={usual}
                 {...attributes}
                 value={text}
                 onInput={(event) => write(event.currentTarget.value)}
               />
+            );
+          case "group":
+            return (
+              <div role="group" aria-label={shown(name)}>
+                <Parts parts={inner} problem={problem && { ...problem, field: problem.field.slice(name.length + 1) }} write={(all) => change({ inner: all })} moved={moved} />
+              </div>
+            );
+          case "choices":
+            return (
+              <div role="group" aria-label={shown(name)}>
+                {shape.options.map((each) => (
+                  <label key={each} class="check">
+                    <input
+                      type="checkbox"
+                      checked={chosen.includes(each)}
+                      onChange={(event) => write((event.currentTarget.checked ? [...chosen, each] : chosen.filter((other) => other !== each)).join("\n"))}
+                    />
+                    {shown(each)}
+                  </label>
+                ))}
+              </div>
             );
           default:
             return <Long attributes={attributes} text={text} write={write} />;

@@ -226,6 +226,7 @@ export const en = {
     leaveOut: "Leave out",
     leaveOutThis: (name: string) => `Leave out ${name}`,
     usual: (value: string) => `Default: ${value}`,
+    lines: "One value a line.",
   },
   sent: {
     files: "Files that came along",

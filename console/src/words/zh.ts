@@ -210,6 +210,7 @@ export const zh: Words = {
     leaveOut: "不给出",
     leaveOutThis: (name) => `不给出 ${name}`,
     usual: (value) => `默认值：${value}`,
+    lines: "每行一个值。",
   },
   sent: {
     files: "随附的文件",

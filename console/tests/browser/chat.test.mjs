@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { axe, composer, opened, picture, say } from "./people.mjs";
+import { axe, composer, opened, picture, say, settled } from "./people.mjs";
 
 const answer = (page, text) => page.locator(".message.assistant").filter({ hasText: text });
 const user = (page, text) => page.locator(".from-user").filter({ hasText: text });
@@ -366,6 +366,30 @@ test("a form is filled in, and a call is changed and judged again before it is a
   await ask.locator(".judged").getByText("+++ bread.md").waitFor();
   await ask.getByRole("button", { name: "Allow the change" }).click();
   await page.locator("main").getByText(/Done\. It says: .*bread\.md/).waitFor();
+  await close();
+});
+
+test("lists of a call are changed by what may be chosen and line by line, and an object by its fields", async () => {
+  const { page, close } = await opened();
+  const ask = page.locator("section.ask");
+  await say(page, "sow it");
+  await ask.getByRole("button", { name: "Change" }).click();
+  assert.equal(await ask.getByRole("checkbox", { name: "march" }).isChecked(), true);
+  await ask.getByRole("checkbox", { name: "may" }).check();
+  await ask.getByLabel("seeds").fill("peas\nleeks\n");
+  const bed = ask.getByRole("group", { name: "bed" });
+  await bed.getByRole("button", { name: "Add shade" }).click();
+  assert.equal(await page.evaluate(() => document.activeElement.type), "checkbox");
+  await bed.getByRole("checkbox").check();
+  await bed.getByLabel("row").fill("two");
+  await bed.getByText("This is not a number that fits.").waitFor();
+  await picture(page, "changed-fields");
+  await axe(page, "changed fields");
+  await bed.getByLabel("row").fill("2");
+  await ask.locator(".judged").getByText("Changed like this").waitFor();
+  await settled(page);
+  await ask.getByRole("button", { name: "Allow the change" }).click();
+  await page.locator("main").getByText('"result":[["march","may"],["peas","leeks"],2,true]').waitFor();
   await close();
 });
 

@@ -107,7 +107,7 @@ describe("a form of a tool's schema", () => {
       lines: "(integer 10)",
       share: "(number )",
       links: "(yes_no false)",
-      tags: "(json [])",
+      tags: "(list )",
       level: "(choice low)",
       size: "(choice 1)",
       command: "(text )",
@@ -115,7 +115,7 @@ describe("a form of a tool's schema", () => {
       any: "(text )",
     });
     expect(kinds('{"path":"a","mode":"append","lines":3,"share":0.5,"links":true,"tags":["x"],"level":"high","size":2.5,"command":["ls"],"where":{},"any":[]}')).toEqual({
-      ...{ path: "text", mode: "choice", lines: "integer", share: "number", links: "yes_no", tags: "json", level: "choice" },
+      ...{ path: "text", mode: "choice", lines: "integer", share: "number", links: "yes_no", tags: "list", level: "choice" },
       ...{ size: "choice", command: "json", where: "json", any: "json" },
     });
   });
@@ -142,15 +142,87 @@ describe("a form of a tool's schema", () => {
     ["lines", "0", "least", 1],
     ["lines", "101", "most", 100],
     ["share", "1,5", "number", 0],
-    ["tags", "[", "json", 0],
+    ["where", "[", "json", 0],
   ])("refuses %s: %j, and says why", (name, text, kind, bound) => {
-    const all = argumentsNamed('{"lines":3,"share":0.5,"tags":[]}', SCHEMA).map((each) => (each.name === name ? { ...each, text } : each));
+    const all = argumentsNamed('{"lines":3,"share":0.5,"where":{}}', SCHEMA).map((each) => (each.name === name ? { ...each, text } : each));
     expect(jsonOf(all)).toEqual({ wrong: { name, kind, bound } });
   });
 
   it("sends a number as it is written", () => {
     const all = argumentsNamed('{"lines":3,"share":0.5}', SCHEMA).map((each) => ({ ...each, text: each.name === "share" ? " 1.50e-3 " : each.text }));
     expect(jsonOf(all)).toEqual({ json: '{"lines":3,"share":1.50e-3}' });
+  });
+
+  const NESTED = {
+    properties: {
+      months: { type: "array", items: { $ref: "#/$defs/Month" } },
+      sizes: { type: ["array", "null"], items: { enum: [1, 2.5] } },
+      seeds: { type: "array", items: { type: "string" } },
+      counts: { type: "array", items: { type: "integer" } },
+      either: { type: "array", items: { type: ["string", "integer"] } },
+      bed: { $ref: "#/$defs/Bed" },
+    },
+    $defs: {
+      Month: { enum: ["march", "april", "may"] },
+      Bed: { type: "object", properties: { row: { type: "integer", minimum: 1 }, at: { $ref: "#/$defs/Bed" }, shade: { type: "boolean" }, note: { type: "string" } }, required: ["row"] },
+    },
+  };
+  const put = (all: readonly Argument[], name: string, its: Partial<Argument>): Argument[] => all.map((each) => (each.name === name ? { ...each, ...its } : each));
+
+  it("has lists by what may be chosen, and by lines", () => {
+    const json = '{"months":["may","march"],"sizes":[2.5],"seeds":["a \\"b\\"","c"]}';
+    const all = argumentsNamed(json, NESTED);
+    expect(all.slice(0, 3).map(({ text, shape }) => [shape.kind, shape.options, text])).toEqual([
+      ["list", ["march", "april", "may"], "may\nmarch"],
+      ["list", ["1", "2.5"], "2.5"],
+      ["list", [], 'a "b"\nc'],
+    ]);
+    expect(jsonOf(all)).toEqual({ json });
+    const changed = put(put(put(all, "months", { text: "" }), "sizes", { text: "2.5\n1" }), "seeds", { text: "\nx \n\ny" });
+    expect(jsonOf(changed)).toEqual({ json: '{"months":[],"sizes":[2.5,1],"seeds":["x ","y"]}' });
+  });
+
+  it.each([
+    ["months", '["june"]'],
+    ["months", '["may","may"]'],
+    ["months", "[1]"],
+    ["sizes", '["1"]'],
+    ["seeds", '["two\\nlines"]'],
+    ["seeds", '[""]'],
+    ["seeds", "[null]"],
+    ["seeds", '"peas"'],
+    ["counts", "[1]"],
+    ["either", '["x"]'],
+    ["bed", "[]"],
+  ])("leaves a list that would not come out as it is, and what is none, as it was: %s %s", (name, json) => {
+    const all = argumentsNamed(`{"${name}":${json}}`, NESTED);
+    expect(all[0]!.shape.kind).toBe(json.startsWith('"') ? "text" : "json");
+    expect(JSON.stringify(jsonAs(all))).toBe(`{"${name}":${json}}`);
+  });
+
+  it("has the fields of an object, and of what is within that again the JSON", () => {
+    const json = '{"bed":{"row":3,"at":{"row":1},"other":[1.5]}}';
+    const all = argumentsNamed(json, NESTED);
+    const { inner, shape } = all[0]!;
+    expect(shape.kind).toBe("group");
+    expect(inner.map((each) => [each.name, each.shape.kind, each.isAbsent])).toEqual([
+      ...[["row", "integer", false], ["at", "json", false], ["other", "json", false]],
+      ...[["shade", "yes_no", true], ["note", "text", true]],
+    ]);
+    expect(JSON.stringify(jsonAs(all))).toBe(json);
+    const bed = (name: string, its: Partial<Argument>) => jsonOf(put(all, "bed", { inner: put(inner, name, its) }));
+    expect(bed("shade", { isAbsent: false, text: "true" })).toMatchObject({ json: expect.stringContaining('"shade":true') });
+    expect(bed("row", { text: "0" })).toEqual({ wrong: { name: "bed.row", kind: "least", bound: 1 } });
+    expect(bed("at", { text: "{" })).toEqual({ wrong: { name: "bed.at", kind: "json", bound: 0 } });
+  });
+
+  it("begins an object that is added with what it can't be without", () => {
+    const all = argumentsNamed("{}", NESTED);
+    const bed = all.find(({ name }) => name === "bed")!;
+    expect(bed.inner.filter(({ isAbsent }) => !isAbsent).map(({ name }) => name)).toEqual(["row"]);
+    expect(jsonOf([{ ...bed, isAbsent: false }])).toEqual({ wrong: { name: "bed.row", kind: "required", bound: 0 } });
+    // What the call left out of one that it has stays out.
+    expect(argumentsNamed('{"bed":{}}', NESTED)[0]!.inner.every(({ isAbsent }) => isAbsent)).toBe(true);
   });
 
   it("is of nothing that a stranger's schema makes of it", () => {

@@ -108,6 +108,13 @@ describe("libraries", () => {
     expect(whole).toContain('"feMergeNode"');
     expect(less).not.toContain('"feMergeNode"');
     expect(less).toContain('"blockquote"');
+    // Nor what the page never asks of it.
+    for (const each of ["cfg.IN_PLACE", "cfg.WHOLE_DOCUMENT", "if (FORCE_BODY)"]) {
+      expect(whole).toContain(each);
+      expect(less).not.toContain(each);
+    }
+    expect(less).toContain("cfg.KEEP_CONTENT");
+    expect(() => leanPurify(whole.replaceAll("IN_PLACE = cfg", "IN_PLACE = its"))).toThrow("another one");
   });
 
   it("read Markdown as before", async () => {

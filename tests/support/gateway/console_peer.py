@@ -13,8 +13,9 @@ import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import trio
 
 import callboard
@@ -120,6 +121,23 @@ run_line = FunctionTool(
     _run_line, name="run_line", tier=Tier.SYSTEM, preview=lambda call, _: f"(in .)\n{call.command}"
 )
 
+
+class Bed(msgspec.Struct):
+    """Where something is sown."""
+
+    row: int
+    shade: bool = False
+
+
+async def _sow(
+    context: ToolContext, months: list[Literal["march", "april", "may"]], seeds: list[str], bed: Bed
+) -> ToolResult:
+    """Takes what is to be sown, when and where, and sows nothing."""
+    return ToolResult(output=[months, seeds, bed.row, bed.shade])
+
+
+sow = FunctionTool(_sow, name="sow", tier=Tier.SYSTEM)
+
 POEM = "\n".join(f"Line {number} of the poem." for number in range(1, 31))
 
 
@@ -140,6 +158,7 @@ CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         )
     ],
     "command": [("run_line", {"command": "rm -rf 'my notes' && echo done"})],
+    "sow": [("sow", {"months": ["march"], "seeds": ["peas"], "bed": {"row": 1}})],
     "both": [
         ("get_current_time", {"timezone": "Asia/Tokyo"}),
         ("list_files", {}),
@@ -196,14 +215,14 @@ def _kept(folder: str, port: str, token: str = "") -> AbstractAsyncContextManage
         port=int(port),
         token=token,
         settings=strict,
-        tools=[book_table, run_line],
+        tools=[book_table, run_line, sow],
     )
 
 
 def _scripted(limits: callboard.Limits | None = None) -> AbstractAsyncContextManager[Daemon]:
     strict = Settings(policy=callboard.Preset.STRICT, limits=limits or callboard.Limits())
     return open_daemon(
-        callboard.ScriptedModel([step] * 5000), configured=strict, tools=[book_table, run_line]
+        callboard.ScriptedModel([step] * 5000), configured=strict, tools=[book_table, run_line, sow]
     )
 
 
