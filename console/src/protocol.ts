@@ -1825,6 +1825,7 @@ idempotency_key?: (string | null)
 }
 result: {
 roots: string[]
+given?: string[]
 }
 }
 "root/add": {
@@ -1834,6 +1835,7 @@ idempotency_key?: (string | null)
 }
 result: {
 roots: string[]
+given?: string[]
 }
 }
 }
@@ -3809,4 +3811,4 @@ instructions?: string
 }
 
 export const PROTOCOL = 1;
-// Of the schema: 45e1c6770e7e2641ba36edd7c14d21c0b135a14256221ec73af57c947e2148a5
+// Of the schema: fac123cbce365d54ab3dc57eb282b3c9caa5bc0d72c241dd73a64f7f1ac1755e

@@ -125,7 +125,7 @@ async def changes(caller: Caller, params: OneSession) -> wire.Changes:
 @methods.add("root/list", Role.OPERATOR)
 def list_roots(caller: Caller, params: Nothing) -> wire.WorkspaceRoots:
     """Return the folders below which sessions may work."""
-    return wire.WorkspaceRoots(list(caller.daemon.roots))
+    return _roots(caller)
 
 
 @methods.add("root/add", Role.ADMIN)
@@ -134,4 +134,8 @@ async def add_root(caller: Caller, params: wire.WorkspaceRoot) -> wire.Workspace
     own = own_folders(caller.daemon)
     caller.daemon.add_root(await trio.to_thread.run_sync(check_root, params.path, own))
     host_of(caller.runtime).lists.changed(ListName.ROOTS)
-    return wire.WorkspaceRoots(list(caller.daemon.roots))
+    return _roots(caller)
+
+
+def _roots(caller: Caller) -> wire.WorkspaceRoots:
+    return wire.WorkspaceRoots(list(caller.daemon.roots), list(caller.daemon.given_roots))

@@ -216,8 +216,13 @@ class DaemonState:
     @property
     def roots(self) -> tuple[str, ...]:
         """The folders below which clients may choose workspaces."""
+        return (*self.given_roots, *self._added_roots)
+
+    @property
+    def given_roots(self) -> tuple[str, ...]:
+        """Those of them that the start or the configuration named."""
         named = host_of(self.runtime).settings.named_roots.values()
-        return (*self.settings.roots, *(root.path for root in named), *self._added_roots)
+        return (*self.settings.roots, *(root.path for root in named))
 
     def add_root(self, path: str) -> None:
         """Add a root, until the daemon ends. Idempotent.

@@ -267,6 +267,10 @@ class WorkspaceRoot(msgspec.Struct, frozen=True):
 
 
 class WorkspaceRoots(msgspec.Struct, frozen=True):
-    """The folders below which sessions may work."""
+    """The folders below which sessions may work.
+
+    `given` are those of them that the daemon's start or its configuration named; the others were added while it runs.
+    """
 
     roots: list[str]
+    given: list[str] = []

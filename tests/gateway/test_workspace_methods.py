@@ -56,17 +56,21 @@ async def test_a_client_undoes_what_a_session_did_to_files(tmp_path: Path) -> No
 
 
 async def test_a_root_is_added_while_the_daemon_runs(tmp_path: Path) -> None:
+    """It stands behind the one that the start named, and is told apart from it."""
+    given = tmp_path / "given"
+    tmp_path = tmp_path / "added"
     inside = tmp_path / "inside"
-    inside.mkdir()
-    async with open_daemon() as daemon, open_client(daemon) as client:
+    for folder in (given, inside):
+        folder.mkdir(parents=True)
+    settings = ServerSettings(port=0, roots=(str(given),))
+    async with open_daemon(settings=settings) as daemon, open_client(daemon) as client:
         with pytest.raises(ValidationError, match="not below a root"):
             await client.create_session(workspace=str(inside))
         roots = await client.request("root/add", WorkspaceRoot(str(tmp_path)), WorkspaceRoots)
         again = await client.request("root/add", WorkspaceRoot(str(tmp_path)), WorkspaceRoots)
-        assert roots.roots == again.roots == [str(tmp_path)]
-        assert (await client.request("root/list", Nothing(), WorkspaceRoots)).roots == [
-            str(tmp_path)
-        ]
+        assert roots.roots == again.roots == [str(given), str(tmp_path)]
+        listed = await client.request("root/list", Nothing(), WorkspaceRoots)
+        assert listed == WorkspaceRoots([str(given), str(tmp_path)], given=[str(given)])
         assert (await client.create_session(workspace=str(inside))).workspace == str(inside)
 
 

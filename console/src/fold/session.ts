@@ -161,6 +161,8 @@ export class Session {
   /** The root that no node of a cluster has: the session waits for one. */
   waitingFor = "";
   agent = "";
+  /** The folder that it works in; empty until it is read. */
+  workspace = "";
   /** Events of types that this page does not know. */
   unknown = 0;
   seq = 0;

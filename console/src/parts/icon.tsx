@@ -16,6 +16,7 @@ const PATHS = {
   down: "M6 10l6 6 6-6",
   send: "M12 20V5 M6 11l6-6 6 6",
   stop: "M7 7h10v10H7z",
+  folder: "M3.5 6.5h6l2 2.5h9v10h-17z",
   file: "M6 3h8l4 4v14H6z M14 3v4h4",
   options: "M4 7h9 M17 7h3 M15 5v4 M4 17h3 M11 17h9 M9 15v4",
   key: "M14.5 14a5 5 0 1 0-4.2-3.8L4 16.5V20h3.5v-2.5H10V15h2.3z M16.2 7.8h.01",

@@ -8,6 +8,7 @@ import * as compose from "../store/compose";
 import { prompt } from "../store/inputs";
 import { words } from "../store/settings";
 import { BudgetFields, BudgetOf } from "./budget";
+import { ChosenFolder } from "./folder";
 import { Meter } from "./meter";
 import { further } from "./routes";
 
@@ -147,6 +148,7 @@ export function Composer({ session }: { session: Session | null }) {
             ))}
           </ul>
         )}
+        {name === "" && app.may("session/new") && <ChosenFolder />}
         <textarea
           ref={field}
           rows={1}

@@ -15,6 +15,7 @@ import { Approvals } from "./approvals";
 import { Aloud, Waiting } from "./attention";
 import { Chat } from "./chat";
 import { Drawer } from "./drawer";
+import { Folder } from "./folder";
 import { Help } from "./help";
 import { Login } from "./login";
 import { Nav } from "./nav";
@@ -83,6 +84,7 @@ export function Frame() {
           <div class="titles">
             <h1>{title || "callboard"}</h1>
             <AgentSwitch />
+            <Folder />
           </div>
           {count > 0 && (
             <a class="badge" href="#/approvals" aria-label={its.waitingFor(count)}>

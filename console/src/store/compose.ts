@@ -22,6 +22,8 @@ export type Written = Readonly<Partial<Record<keyof Budget, string>>>;
 export interface Choices {
   /** For a session that is to be made. */
   agent: string;
+  /** The same: where it works. `""` is a folder of its own, and `null` what is usual. */
+  folder: string | null;
   model: string;
   thinking: "" | NonNullable<Options["thinking"]>;
   policy: "" | NonNullable<Options["policy"]>;
@@ -40,7 +42,7 @@ export interface GivenFile {
   content: Blob;
 }
 
-const NONE: Choices = { agent: "", model: "", thinking: "", policy: "", budget: {}, turnBudget: {} };
+const NONE: Choices = { agent: "", folder: null, model: "", thinking: "", policy: "", budget: {}, turnBudget: {} };
 
 const chosen = signal<Readonly<Record<string, Choices>>>({});
 const given = signal<Readonly<Record<string, readonly GivenFile[]>>>({});
@@ -98,7 +100,7 @@ export function choose(change: Partial<Choices>): void {
 
 /** What was chosen for a new session goes with it. */
 export function moveTo(id: string): void {
-  putChoices(id, { ...choicesOf(""), agent: "", budget: {} });
+  putChoices(id, { ...choicesOf(""), agent: "", folder: null, budget: {} });
   putChoices("", NONE);
 }
 

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import * as app from "./app";
 import * as compose from "./compose";
+import { folderFor } from "./folders";
 import { textOf } from "./problem";
 import { route } from "./route";
 import { words } from "./settings";
@@ -62,7 +63,15 @@ async function send(input: Waiting): Promise<void> {
   if (id === null) {
     const { agent } = input.choices;
     const budget = compose.budgetOf(input.choices.budget);
-    const made = await app.link.request("session/new", { ...(agent === "" ? {} : { agent }), ...(budget === null ? {} : { budget }), idempotency_key: `${input.key}-s` });
+    const folder = await folderFor(input.choices.folder);
+    // Asked once more with the same key, it is the same session: its folder is too, whatever is usual by then.
+    waiting.value = waiting.value.map((each) => (each.key === input.key ? { ...each, choices: { ...each.choices, folder } } : each));
+    const made = await app.link.request("session/new", {
+      ...(agent === "" ? {} : { agent }),
+      ...(folder === "" ? {} : { workspace: folder }),
+      ...(budget === null ? {} : { budget }),
+      idempotency_key: `${input.key}-s`,
+    });
     id = made.session_id;
     const sessionId = id;
     waiting.value = waiting.value.map((each) => (each.sessionId === null ? { ...each, sessionId } : each));

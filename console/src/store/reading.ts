@@ -161,6 +161,7 @@ async function ask(session: Session): Promise<void> {
   ]);
   session.title ??= row.title;
   session.agent ||= row.agent;
+  session.workspace = row.workspace;
   session.waitingFor = row.waiting_for ?? "";
   if (row.is_active && session.turnId === "") session.turnId = "?";
   session.planWas(plans.calls[0]?.arguments ?? "{}");

@@ -3,6 +3,7 @@ import { batch, effect } from "@preact/signals";
 import * as app from "./app";
 import * as attached from "./attached";
 import * as compose from "./compose";
+import * as folders from "./folders";
 import * as inputs from "./inputs";
 import * as login from "./login";
 import * as reading from "./reading";
@@ -44,6 +45,7 @@ function ended(): void {
   login.forget();
   app.drafts.clear();
   compose.forget();
+  folders.forget();
   attached.forget();
   reading.forget();
   batch(() => {

@@ -11,6 +11,7 @@ import type { AgentRow, Budget } from "../../protocol";
 import { AMOUNTS } from "../../store/agents";
 import * as app from "../../store/app";
 import { choose } from "../../store/compose";
+import { folders, readFolders } from "../../store/folders";
 import { useResource } from "../../store/lists";
 import { hrefOf } from "../../store/route";
 import { numbered, words } from "../../store/settings";
@@ -181,7 +182,8 @@ function Preview({ row }: { row: AgentRow }) {
   const text = its.value;
   const [isOpen, setOpen] = useState(false);
   const [workspace, setWorkspace] = useState("");
-  const known = [...new Set(app.sessions.value.map((each) => each.workspace))].sort();
+  const known = folders.value;
+  useResource(readFolders, ["roots"]);
   const own = row.prompt ?? "";
   const found = useResource(
     async () =>

@@ -7,6 +7,7 @@ import { Empty, Loaded, Mark, Page, PageHead } from "../../parts/page";
 import { shown } from "../../parts/text";
 import { done } from "../../parts/watch";
 import * as app from "../../store/app";
+import { folders, readFolders } from "../../store/folders";
 import { useResource } from "../../store/lists";
 import { words } from "../../store/settings";
 import { said } from "../../words/said";
@@ -20,7 +21,8 @@ const KINDS: Record<string, "good" | "warn" | "bad" | "own" | "plain"> = { appro
 
 export default function Skills() {
   const text = its.value;
-  const known = [...new Set(app.sessions.value.map((each) => each.workspace).filter((each) => each.startsWith("/") && each !== "/"))].sort();
+  const known = folders.value;
+  useResource(readFolders, ["roots"]);
   const [chosen, setChosen] = useState<string | null>(null);
   const [typed, setTyped] = useState("");
   // A path that is still being written is none yet.
