@@ -8,6 +8,8 @@ export interface Block {
   code: string;
 }
 
+export const PARAGRAPHS = /(?<=\n[ \t]*\n)/;
+
 export class Blocks {
   #text = "";
   #done: Block[] = [];
@@ -35,12 +37,23 @@ export class Blocks {
   }
 }
 
+/** The blocks of a text that grows no more: what stands between two code blocks is one, and nothing is made of empty lines. */
+export function joined(blocks: readonly Block[]): Block[] {
+  const all: Block[] = [];
+  for (const block of blocks) {
+    const last = all.at(-1);
+    if (block.language === null && last?.language === null) all[all.length - 1] = { ...last, raw: last.raw + block.raw };
+    else if (block.language !== null || block.raw.trim() !== "") all.push(block);
+  }
+  return all;
+}
+
 /** A text that nests deeper than the reader can follow is read paragraph by paragraph, and what can't be read stays as it is. */
 export function blocksOf(text: string): Block[] {
   try {
     return lexed(text);
   } catch {
-    const parts = text.split(/(?<=\n[ \t]*\n)/);
+    const parts = text.split(PARAGRAPHS);
     return parts.length > 1 ? parts.flatMap(blocksOf) : [{ raw: text, language: "", code: text }];
   }
 }

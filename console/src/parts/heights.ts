@@ -90,15 +90,22 @@ export class Heights<Item extends Sized> {
     return Math.max(0, low);
   }
 
-  /** From what is in sight towards what is wanted, with at most so many that were not drawn before. */
+  /** From what is in sight towards what is wanted: what was not drawn before is one item, or is no higher than this together. */
   grown(sight: Window, wanted: Window, drawn: ReadonlySet<string>, most: number): Window {
     let { from, to } = sight;
-    const isNew = (at: number): boolean => !drawn.has(this.#items[at]!.id);
-    for (let at = from; at < Math.min(to, this.#items.length); at++) if (isNew(at)) most--;
+    let rest = most;
+    const isTaken = (at: number, isInSight = false): boolean => {
+      if (drawn.has(this.#items[at]!.id)) return true;
+      const its = this.of(at);
+      if (!isInSight && its > rest && rest < most) return false;
+      rest -= its;
+      return true;
+    };
+    for (let at = from; at < Math.min(to, this.#items.length); at++) isTaken(at, true);
     for (let isMore = true; isMore; ) {
       isMore = false;
-      if (from > wanted.from && (!isNew(from - 1) || most-- > 0)) [from, isMore] = [from - 1, true];
-      if (to < wanted.to && to < this.#items.length && (!isNew(to) || most-- > 0)) [to, isMore] = [to + 1, true];
+      if (from > wanted.from && isTaken(from - 1)) [from, isMore] = [from - 1, true];
+      if (to < wanted.to && to < this.#items.length && isTaken(to)) [to, isMore] = [to + 1, true];
     }
     return { from, to };
   }

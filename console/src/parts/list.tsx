@@ -8,13 +8,13 @@ import { Heights, type Sized } from "./heights";
 /** So much is drawn above and below the view; and at first, until the browser has shown that. */
 const AROUND = 1500;
 const FIRST_AROUND = 100;
-/** What is drawn changes when less than this is left of it. */
-const SLACK = 600;
+/** What is drawn changes when so much of it is behind: a little in each frame, rather than much in some. */
+const SLACK = 100;
 /**
- * So many items that were not drawn before are drawn in one frame, beside those in sight: a page that was read takes some frames, and none
- * of them long. Of twice as many, a third of the frames of somebody who scrolls fast took most of their time; a fifth does of these.
+ * One item that was not drawn before is drawn in one frame, or some that are no higher than this together, beside those in sight: a page
+ * that was read takes some frames, and none of them long. By height and not by number, since an answer takes as long as many calls.
  */
-const NEW_A_FRAME = 2;
+const NEW_A_FRAME = 300;
 /** Nearer to the end than this, the list stays at the end as it grows. */
 const NEAR_END = 48;
 

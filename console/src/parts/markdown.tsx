@@ -5,7 +5,7 @@ import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { memo } from "./memo";
 import { toast } from "../store/app";
 import { words } from "../store/settings";
-import { Blocks, isClosed, type Block } from "./blocks";
+import { Blocks, isClosed, joined, PARAGRAPHS, type Block } from "./blocks";
 import type { Piece } from "./colours";
 import { askToOpen } from "./dialog";
 import { Excerpt } from "./excerpt";
@@ -28,9 +28,10 @@ function fragmentOf(raw: string): DocumentFragment {
   try {
     html = Parser.parse(Lexer.lex(shown(raw)));
   } catch {
-    // It nests deeper than the reader can follow: then it is shown as it is.
+    // It nests deeper than the reader can follow: then that paragraph is shown as it is.
+    const parts = raw.split(PARAGRAPHS);
     const plain = new DocumentFragment();
-    plain.append(shown(raw));
+    plain.append(...(parts.length > 1 ? parts.map(fragmentOf) : [shown(raw)]));
     return plain;
   }
   // Once: it reads what is let through again with each text otherwise, which takes longer than most texts.
@@ -39,11 +40,13 @@ function fragmentOf(raw: string): DocumentFragment {
   return DOMPurify.sanitize(html, { RETURN_DOM_FRAGMENT: true });
 }
 
-export function Markdown({ text }: { text: string }) {
+/** A text that is being written is drawn block by block, so that what is finished is left alone; else in as few parts as can be. */
+export function Markdown({ text, isLive = false }: { text: string; isLive?: boolean }) {
   const blocks = useMemo(() => new Blocks(), []);
+  const all = blocks.of(text);
   return (
     <div class="markdown">
-      {blocks.of(text).map((block, at) =>
+      {(isLive ? all : joined(all)).map((block, at) =>
         block.language === null ? <Prose key={at} raw={block.raw} /> : <Code key={at} {...block} />,
       )}
     </div>

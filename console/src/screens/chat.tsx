@@ -25,8 +25,9 @@ import { Jump } from "./jump";
 import { Asked } from "./question";
 import { further } from "./routes";
 
-/** What an item takes until it is measured, and a message of the record that is not read. */
-const ESTIMATES = { message: 120, calls: 52, live: 80, question: 160, gap: 0, head: 0 } as const;
+/** What an item takes until it is measured, and a message of the record that is not read; of a long message, more. */
+const ESTIMATES = { message: 95, calls: 64, live: 80, question: 160, gap: 0, head: 0 } as const;
+const CHARS_A_PIXEL = 3;
 const ROW_HEIGHT = 80;
 const HEAD_HEIGHT = 44;
 /** Browsers draw nothing that is much higher. */
@@ -101,7 +102,7 @@ export function Chat() {
       {isFinding.value && <Find />}
       <WindowedList<Listed>
         items={items}
-        estimate={(item) => ESTIMATES[item.kind]}
+        estimate={(item) => ESTIMATES[item.kind] + (item.kind === "message" ? item.row.content.length / CHARS_A_PIXEL : 0)}
         label={shown(app.title.value) || its.untitled}
         subject={session}
         draw={(item) => <ItemView item={item} session={session} last={last?.itemId === item.id ? last : null} />}
@@ -300,7 +301,7 @@ function Live({ session }: { session: Session }) {
     <div class="message assistant is-live" aria-busy="true">
       <h3 class="who">{its.assistant}</h3>
       {live.thinking !== "" && <Thinking text={live.thinking} />}
-      <Markdown text={live.text} />
+      <Markdown text={live.text} isLive />
       {[...live.calls].map(([index, call]) => (
         <p key={index} class="under">
           {shown(call.name)} …

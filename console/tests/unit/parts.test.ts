@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Blocks, blocksOf, isClosed } from "../../src/parts/blocks";
+import { Blocks, blocksOf, isClosed, joined } from "../../src/parts/blocks";
 import { beginning } from "../../src/parts/excerpt";
 import { Heights } from "../../src/parts/heights";
 import { argumentRows, left, shown, summary } from "../../src/parts/text";
@@ -60,6 +60,15 @@ describe("blocks of Markdown", () => {
     expect(last.map((each) => each.raw).join("")).toBe(text);
   });
 
+  it("are joined between code, without empty ones, when the text grows no more", () => {
+    const all = blocksOf(`\n\n${text}`);
+    const few = joined(all);
+    expect(few.map((each) => each.language)).toEqual([null, "js", null]);
+    expect(few.map((each) => each.raw.trim()).join("\n\n")).toBe(text);
+    expect(all.length).toBeGreaterThan(few.length);
+    expect(joined(blocksOf("```\na\n```\n\n"))).toMatchObject([{ code: "a" }]);
+  });
+
   it("begin again when another text comes", () => {
     const blocks = new Blocks();
     blocks.of("one\n\ntwo\n\nthree\n\nfour");
@@ -101,30 +110,42 @@ describe("a windowed list", () => {
     expect(heightsOf([]).window(0, 800, 1500)).toEqual({ from: 0, to: 0 });
   });
 
-  it("grows from what is in sight by so many at a time, until it is as wanted", () => {
+  it("grows from what is in sight by so much at a time, until it is as wanted", () => {
     const heights = heightsOf(items);
     const [sight, wanted] = [heights.window(50_000, 800, 100), heights.window(50_000, 800, 1500)];
     const draw = (drawn: ReadonlySet<string>, most: number) => {
       const { from, to } = heights.grown(sight, wanted, drawn, most);
       return { from, to, ids: new Set(items.slice(from, to).map((item) => item.id)) };
     };
-    const first = draw(new Set(), 4);
+    const first = draw(new Set(), 400);
     expect(first).toMatchObject(sight); // What is in sight is drawn at once, however much it is.
     const sizes = [];
     let last = first;
     while (last.from > wanted.from || last.to < wanted.to) {
-      const next = draw(last.ids, 4);
+      const next = draw(last.ids, 400);
       expect(next.ids.size - last.ids.size).toBeLessThanOrEqual(4);
       expect([...last.ids].every((id) => next.ids.has(id))).toBe(true);
       sizes.push((last = next).ids.size);
     }
     expect(last).toMatchObject(wanted);
     expect(sizes).toEqual([15, 19, 23, 27, 31, 35, 39]);
-    expect(draw(last.ids, 4)).toMatchObject(wanted); // What is drawn already counts for nothing.
-    expect(draw(new Set(), 100)).toMatchObject(wanted);
+    expect(draw(last.ids, 400)).toMatchObject(wanted); // What is drawn already counts for nothing.
+    expect(draw(new Set(), 10_000)).toMatchObject(wanted);
     const few = heightsOf(items.slice(0, 3));
-    expect(few.grown(few.window(0, 800, 100), few.window(0, 800, 1500), new Set(), 4)).toEqual({ from: 0, to: 3 });
-    expect(heightsOf([]).grown({ from: 0, to: 0 }, { from: 0, to: 0 }, new Set(), 4)).toEqual({ from: 0, to: 0 });
+    expect(few.grown(few.window(0, 800, 100), few.window(0, 800, 1500), new Set(), 400)).toEqual({ from: 0, to: 3 });
+    expect(heightsOf([]).grown({ from: 0, to: 0 }, { from: 0, to: 0 }, new Set(), 400)).toEqual({ from: 0, to: 0 });
+  });
+
+  it("grows by one item that is higher than what may be drawn at a time, and by low ones together", () => {
+    const heights = heightsOf(items.slice(0, 6));
+    heights.measure("i2", 900);
+    const drawn = new Set(["i0"]);
+    const next = () => {
+      const { to } = heights.grown({ from: 0, to: 1 }, { from: 0, to: 6 }, drawn, 300);
+      for (const item of items.slice(0, to)) drawn.add(item.id);
+      return to;
+    };
+    expect([next(), next(), next(), next()]).toEqual([2, 3, 6, 6]);
   });
 
   it("takes measured heights in place of estimates", () => {
