@@ -103,7 +103,14 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
   const range = heights.grown(heights.window(view.top, view.height, FIRST_AROUND), wanted, view.drawn, NEW_A_FRAME);
   const isSame = range.from === view.from && range.to === view.to && drawn.items === items;
   [view.from, view.to] = [range.from, range.to];
-  if (!isSame) view.drawn = new Set(items.slice(range.from, range.to).map((item) => item.id));
+  // What has the focus stays, wherever it is, or keys and screen readers would begin anew; unless the focus is about to move.
+  const own = view.focus === "" ? focusedIn(place.current) : undefined;
+  const kept = own === undefined ? -1 : heights.indexOf(own);
+  const runs = [range];
+  if (kept >= range.to) runs.push({ from: kept, to: kept + 1 });
+  else if (kept >= 0 && kept < range.from) runs.unshift({ from: kept, to: kept + 1 });
+  const near = runs.flatMap(({ from, to }) => items.slice(from, to));
+  if (!isSame) view.drawn = new Set(near.map((item) => item.id));
   view.drawnAt = performance.now();
   if ((range.from > wanted.from || range.to < wanted.to) && view.frame === 0) {
     const goOn = (now: number) => {
@@ -217,9 +224,10 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
       return at >= 0;
     },
     step(by) {
-      const own = document.activeElement?.closest<HTMLElement>("[data-id]")?.dataset["id"];
+      const own = focusedIn(place.current);
       const known = own === undefined ? -1 : heights.indexOf(own);
-      let at = known >= 0 ? known + by : heights.at(view.top + (by > 0 ? 0 : view.height));
+      // From one that is far away, nobody goes on.
+      let at = known >= view.from && known < view.to ? known + by : heights.at(view.top + (by > 0 ? 0 : view.height));
       while (given.current.items[at]?.height !== undefined) at += by;
       if (at >= 0 && at < heights.count) go(at, Math.min(view.height / 4, 120), given.current.items[at]!.id);
     },
@@ -233,19 +241,24 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
     else return;
     event.preventDefault();
   };
-  const { from, to } = range;
-  const near = items.slice(from, to);
   // A feed has messages: one of which none is drawn is none to screen readers.
   const isFeed = near.some((item) => item.height === undefined);
-  const after = Math.max(0, heights.total - heights.start(Math.min(to, heights.count)));
+  // All in one array, in which an item keeps its key, and so its element, also where it comes to stand beside others.
+  const rows: ComponentChildren[] = [];
+  let end = 0;
+  const space = (to: number) => <div key={rows.length === 0 ? " 0" : " 1"} style={{ height: `${heights.start(to) - heights.start(end)}px` }} />;
+  for (const { from, to } of runs) {
+    rows.push(space(from));
+    for (const item of items.slice(from, to)) {
+      rows.push(<Slot key={item.id} item={item} isLast={item === items.at(-1)} mark={markOf(item)} observer={observer} size={size} draw={draw as (item: Listed) => ComponentChildren} />);
+    }
+    end = Math.min(to, heights.count);
+  }
   return (
     <div class="list">
       <div class="scroll" ref={place} onScroll={scrolled} onKeyDown={keyed} role={isFeed ? "feed" : "group"} aria-label={label} tabIndex={0}>
-        <div style={{ height: `${heights.start(from)}px` }} />
-        {near.map((item) => (
-          <Slot key={item.id} item={item} isLast={item === items.at(-1)} mark={markOf(item)} observer={observer} size={size} draw={draw as (item: Listed) => ComponentChildren} />
-        ))}
-        <div style={{ height: `${after}px` }} />
+        {rows}
+        <div style={{ height: `${Math.max(0, heights.total - heights.start(end))}px` }} />
       </div>
       {isAway && (
         <button type="button" class="to-end" onClick={handle.toEnd}>
@@ -268,6 +281,12 @@ function anchorAt<Item extends Listed>(heights: Heights<Item>, items: readonly I
   if (items[at]?.height !== undefined && at + 1 < heights.count && heights.start(at + 1) < top + height) at += 1;
   const item = items[at];
   return item === undefined ? null : { id: item.id, y: heights.start(at) - top };
+}
+
+/** The item that has the focus, or in which something has it. */
+function focusedIn(place: Element | null): string | undefined {
+  const element = document.activeElement?.closest<HTMLElement>("[data-id]");
+  return element != null && place?.contains(element) === true ? element.dataset["id"] : undefined;
 }
 
 interface SlotProps {
