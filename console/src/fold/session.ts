@@ -7,6 +7,7 @@ import { LiveAnswer } from "./live";
 export type MessageRow = Methods["session/messages"]["result"]["messages"][number];
 export type Update = Notifications["session/update"];
 export type Snapshot = Notifications["session/snapshot"];
+export type SessionRow = Methods["session/get"]["result"];
 export type Question = Methods["question/list"]["result"]["questions"][number];
 type Event = Update["event"];
 type Kind = "user" | "assistant" | "call" | "result" | "error" | "system";
@@ -98,7 +99,7 @@ const KINDS: Record<string, Kind> = {
 const SILENT = new Set([
   ...["session_created", "attempt_charged", "session_budget_set", "provider_set_aside", "tool_given_up", "child_asks"],
   ...["changes_undone", "memory_stored", "memory_forgotten", "grant_given", "grant_revoked", "session_tainted"],
-  ...["files_marked", "private_data_read", "history_given", "session_deleted", "session_restored", "session_purged"],
+  ...["files_marked", "private_data_read", "history_given", "session_purged"],
 ]);
 
 /** The last of a call's output that is shown while it runs. */
@@ -163,6 +164,8 @@ export class Session {
   agent = "";
   /** The folder that it works in; empty until it is read. */
   workspace = "";
+  /** When it was deleted; `null` while it is not. */
+  deletedAt: number | null = null;
   /** Events of types that this page does not know. */
   unknown = 0;
   seq = 0;
@@ -171,6 +174,9 @@ export class Session {
   /** Grows with each change but those of the answer that is being written and of output: the list is made again only then. */
   revision = 0;
   #isPlanned = false;
+  /** The last event that said whether a turn runs, and the last about a deletion: what was read before it is older. */
+  #turnSeq = 0;
+  #deletionSeq = 0;
   #at = new Map<string, Row>();
   /** Positions behind which the record has nothing for a while, where one would expect more. */
   readonly #ends = new Set<number>();
@@ -256,6 +262,17 @@ export class Session {
     return session;
   }
 
+  /** Take what a list of sessions says of it, but what events have said later. */
+  takeRow(row: SessionRow): void {
+    this.revision += 1;
+    this.title ??= row.title;
+    this.agent ||= row.agent;
+    this.workspace = row.workspace;
+    if (row.head_seq >= this.seq) this.waitingFor = row.waiting_for ?? "";
+    if (row.is_active && this.turnId === "" && row.head_seq >= this.#turnSeq) this.turnId = "?";
+    if (row.head_seq >= this.#deletionSeq) this.deletedAt = row.deleted_at_ms;
+  }
+
   /** Take the arguments of the last call that set a plan, unless an event has said a later one. */
   planWas(json: string): void {
     if (this.#isPlanned) return;
@@ -293,20 +310,20 @@ export class Session {
     for (const each of snapshot.outputs ?? []) this.outputs.set(each.call_id, each.text);
   }
 
-  update({ event, seq }: Update): void {
+  update({ event, seq, at_ms }: Update): void {
     if (seq != null) {
       if (seq <= this.seq) return;
       this.seq = seq;
       this.waitingFor = ""; // whoever owns it has written this
     }
-    this.#take(event, seq ?? 0);
+    this.#take(event, seq ?? 0, at_ms ?? 0);
   }
 
   get(id: string): Row | undefined {
     return this.#at.get(id);
   }
 
-  #take(event: Event, seq: number): void {
+  #take(event: Event, seq: number, atMs: number): void {
     if (event.type === "stream_batch") {
       if (event.stream_id !== this.live.streamId) this.revision += 1;
       this.live.take(event);
@@ -340,11 +357,11 @@ export class Session {
         this.#arrived(event.input_id);
         return;
       case "turn_started":
-        this.turnId = event.turn_id;
+        this.#beginTurn(event.turn_id);
         for (const each of event.input_ids) this.#arrived(each);
         return;
       case "turn_resumed":
-        this.turnId = event.turn_id;
+        this.#beginTurn(event.turn_id);
         return;
       case "turn_suspended":
         this.#endTurn();
@@ -468,12 +485,23 @@ export class Session {
       case "title_set":
         this.title = event.title;
         return;
+      case "session_deleted":
+      case "session_restored":
+        this.#deletionSeq = this.seq;
+        this.deletedAt = event.type === "session_deleted" ? atMs : null;
+        return;
       default:
         if (!SILENT.has(event.type)) this.unknown += 1;
     }
   }
 
+  #beginTurn(turnId: string): void {
+    this.#turnSeq = this.seq;
+    this.turnId = turnId;
+  }
+
   #endTurn(): void {
+    this.#turnSeq = this.seq;
     this.turnId = "";
     this.live.clear();
     this.outputs.clear();

@@ -1,10 +1,10 @@
 // Everything that waits for a person, of all sessions, what is over first at the top; and the answers that are remembered.
 import type { ComponentType } from "preact";
-import { useState } from "preact/hooks";
-import { Empty, Mark, Page, RowOf, Rows, Section } from "../parts/page";
+import { useEffect, useState } from "preact/hooks";
+import { Empty, Failed, Mark, Page, Reading, RowOf, Rows, Section } from "../parts/page";
 import { shown } from "../parts/text";
 import { done } from "../parts/watch";
-import { approvals, isQuestion, link, may, toast, waiting } from "../store/app";
+import { grantsChanged, isQuestion, link, may, readApprovals, toast, waiting, waitingProblem } from "../store/app";
 import { useResource } from "../store/lists";
 import { dated, words } from "../store/settings";
 import { Covered } from "./arguments";
@@ -16,7 +16,11 @@ export function Approvals() {
   const its = words.value;
   return (
     <Page>
-      {waiting.value.length === 0 ? (
+      {waitingProblem.value === null ? (
+        <Reading />
+      ) : waitingProblem.value !== "" ? (
+        <Failed text={waitingProblem.value} again={() => void readApprovals()} />
+      ) : waiting.value.length === 0 ? (
         <Empty icon="check" title={its.noApprovals} text={its.noApprovalsText} />
       ) : (
         waiting.value.map((row) => (isQuestion(row) ? <Asked key={row.question_id} question={row} isHere={false} /> : <Ask key={row.approval_id} row={row} />))
@@ -42,10 +46,11 @@ function TryCall() {
   );
 }
 
-/** Read again with each answer: it may have been one to remember. */
 function Grants() {
   const its = words.value.ask;
-  const all = useResource(() => link.request("grant/list", {}), [], [approvals.value.length]);
+  const all = useResource(() => link.request("grant/list", {}), []);
+  const changes = grantsChanged.value;
+  useEffect(() => void (changes > 0 && all.again()), [changes]);
   const grants = all.value?.grants ?? [];
   if (grants.length === 0) return null;
   const revoke = async (grant_id: string) => {

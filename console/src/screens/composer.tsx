@@ -6,6 +6,7 @@ import { shown, size } from "../parts/text";
 import * as app from "../store/app";
 import * as compose from "../store/compose";
 import { prompt } from "../store/inputs";
+import { restore } from "../store/sessions";
 import { words } from "../store/settings";
 import { BudgetFields, BudgetOf } from "./budget";
 import { ChosenFolder } from "./folder";
@@ -106,6 +107,7 @@ export function Composer({ session }: { session: Session | null }) {
     attach(pasted);
   };
   if (!app.may("session/prompt") && app.link.welcome.value !== null) return null;
+  if (session !== null && session.deletedAt !== null) return <Deleted session={session} />;
   return (
     <div class="writes">
       {Slash !== undefined && field.current !== null && (
@@ -207,6 +209,21 @@ export function Composer({ session }: { session: Session | null }) {
         </div>
       </form>
     </div>
+  );
+}
+
+/** A session that was deleted takes nothing more, until somebody restores it. */
+function Deleted({ session }: { session: Session }) {
+  const its = words.value.drawer;
+  return (
+    <p class="notice" role="status">
+      {its.deleted}{" "}
+      {app.may("session/restore") && (
+        <button type="button" class="small" onClick={() => void restore(session.id)}>
+          <Icon name="undo" /> {its.restore}
+        </button>
+      )}
+    </p>
   );
 }
 

@@ -3,7 +3,8 @@ import { computed, useComputed } from "@preact/signals";
 import { memo } from "../parts/memo";
 import { Menu, type Choice } from "../parts/menu";
 import { Icon } from "../parts/icon";
-import { areThereMore, isAskedIn, isTrash, listMore, look, may, query, route, sessions, waiting, type SessionRow } from "../store/app";
+import { Reading } from "../parts/page";
+import { areThereMore, isAskedIn, isTrash, listMore, look, may, query, route, sessions, sessionsProblem, waiting, type SessionRow } from "../store/app";
 import { choose, chosen, hits, purge, remove, rename, restore, save } from "../store/sessions";
 import { language, words } from "../store/settings";
 import { shown } from "../parts/text";
@@ -28,8 +29,10 @@ export function Drawer({ isOpen, close }: { isOpen: boolean; close(): void }) {
       </div>
       <div class="sessions" tabIndex={0} role="group" aria-label={its.sessions}>
         {isTrash.value && <h2>{its.drawer.trash}</h2>}
-        {sessions.value.length === 0 ? (
-          hits.value.length === 0 && <p class="empty">{query.value !== "" ? its.noMatch : isSifted.value ? its.drawer.siftNone : isTrash.value ? its.drawer.noTrash : its.noSessions}</p>
+        {sessionsProblem.value === null ? (
+          <Reading />
+        ) : sessions.value.length === 0 ? (
+          hits.value.length === 0 && <p class="empty">{sessionsProblem.value !== "" ? shown(sessionsProblem.value) : query.value !== "" ? its.noMatch : isSifted.value ? its.drawer.siftNone : isTrash.value ? its.drawer.noTrash : its.noSessions}</p>
         ) : (
           <ul>
             {sessions.value.map((row) => (

@@ -156,9 +156,15 @@ export function Connection() {
         {/* What counts down is not read aloud each second. */}
         {isWaiting && <span aria-live="off">{its.waiting(Math.max(0, Math.ceil((state.until - now) / 1000)))}</span>}
       </span>
-      {(isWaiting || state.kind === "refused") && (
+      {isWaiting && (
         <button type="button" class="small" onClick={() => app.link.start()}>
           {its.now}
+        </button>
+      )}
+      {/* The daemon speaks another protocol: the page that it has does, too. */}
+      {state.kind === "refused" && (
+        <button type="button" class="small" onClick={() => location.reload()}>
+          {its.reload}
         </button>
       )}
     </div>

@@ -30,6 +30,8 @@ export const isLoggedOut = signal(login.key.value === null);
 export const wasEnded = signal(false);
 export const sessions = signal<SessionRow[]>([]);
 export const areThereMore = signal(false);
+/** Whether the list was read; `null` until then, and otherwise why it can't be. Nothing is said of what was not read. */
+export const sessionsProblem = signal<string | null>(null);
 export const query = signal("");
 
 /** Which sessions the list has; what is empty is all. */
@@ -57,6 +59,8 @@ export const questions = signal<Question[]>([]);
 export const waiting = computed<WaitingRow[]>(() =>
   [...approvals.value, ...questions.value].sort((one, other) => (one.expires_at_ms ?? 0) - (other.expires_at_ms ?? 0)),
 );
+/** The same of what waits for a person. */
+export const waitingProblem = signal<string | null>(null);
 export const isQuestion = (row: WaitingRow): row is Question => "question_id" in row;
 /** What a branch asks is asked in the session above it, too. */
 export const isAskedIn = (row: WaitingRow, id: string | undefined): boolean => row.session_id === id || (isQuestion(row) && row.asked_in === id);
@@ -75,6 +79,8 @@ export const toastAction = signal<{ text: string; name: string; run(): void } | 
 /** Whether the list is of deleted sessions. */
 export const isTrash = signal(false);
 export const isStopping = signal(false);
+/** Grows when an answer that is remembered may be another one. */
+export const grantsChanged = signal(0);
 /** Grows when a call of the open session may have changed files, or that was undone. */
 export const filesChanged = signal(0);
 /** What was written and not sent, by the id of the session; of a new session, by nothing. */
@@ -129,6 +135,7 @@ export function followLists(): void {
       const { topic } = params as Notifications["topic/lost"];
       const changed = topic === "sessions" ? sessionsChanged : approvalsChanged;
       setTimeout(() => link.state.peek().kind === "open" && link.request("topic/subscribe", { topic }).then(changed, say), LOST_MS);
+      answersChanged();
     }
     if (name === "session/update") {
       const { event } = params as Notifications["session/update"];
@@ -139,10 +146,12 @@ export function followLists(): void {
     if (topic === "sessions") {
       const { type } = update.event;
       if (type === "session_deleted" || type === "session_restored" || type === "session_purged") gone.add(update.session_id);
+      if (type === "turn_ended") answersChanged(); // some hold until then
       if (type === "turn_ended" || type === "session_deleted") overWith((row) => row.session_id === update.session_id);
       sessionsChanged();
     } else if (topic === "approvals") {
       const { event, session_id } = update;
+      if (event.type === "grant_given" || event.type === "grant_revoked") return answersChanged();
       if (event.type === "approval_answered") noteAnswer(event, session_id);
       if (event.type === "question_answered") noteQuestion(event.question_id, event.answered_by ?? "");
       approvalsChanged();
@@ -234,6 +243,7 @@ const askedForQuestions = inOrder();
 const sessionsChanged = settled(refreshSessions);
 const searchChanged = settled(readSessions);
 const approvalsChanged = settled(readApprovals);
+const answersChanged = settled(async () => void (grantsChanged.value += 1));
 
 /** Where the next page of the list begins. */
 let next: number | null = null;
@@ -283,10 +293,13 @@ async function readPage(before: number | null, isRefresh = false): Promise<void>
       else sessions.value = isRefresh && !isWhole ? [...rows, ...others] : rows;
       if (!isRefresh || isWhole || next === null) next = page.next_before ?? null;
       areThereMore.value = next !== null;
+      sessionsProblem.value = "";
     });
     gone = new Set();
   } catch (error) {
-    if (!isGone(error)) say(error);
+    if (isGone(error)) return;
+    say(error);
+    if (sessionsProblem.peek() !== "") sessionsProblem.value = textOf(error);
   }
 }
 
@@ -299,6 +312,7 @@ export function look(atTrash: boolean): void {
   batch(() => {
     isTrash.value = atTrash;
     sessions.value = [];
+    sessionsProblem.value = null;
   });
   void readSessions();
 }
@@ -308,6 +322,7 @@ export function siftBy(change: Partial<Sift>): void {
   batch(() => {
     sift.value = { ...sift.value, ...change };
     sessions.value = [];
+    sessionsProblem.value = null;
   });
   void readSessions();
 }
@@ -346,8 +361,11 @@ export async function readApprovals(): Promise<void> {
   };
   try {
     await Promise.all([readRows(), readQuestions()]);
+    waitingProblem.value = "";
   } catch (error) {
-    if (!isGone(error)) say(error);
+    if (isGone(error)) return;
+    say(error);
+    if (waitingProblem.peek() !== "") waitingProblem.value = textOf(error);
   }
 }
 

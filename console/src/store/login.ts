@@ -11,6 +11,15 @@ export const token = signal<string | null>(null);
 export const isTabOnly = signal(false);
 /** Why the link that somebody followed did not log them in. */
 export const linkProblem = signal("");
+/** Whether a link has logged in, and no connection has shown yet that the browser kept its cookie. */
+let isByLink = false;
+
+/** Take a login as one that worked, or did not; return whether it was a link whose cookie the browser did not keep. */
+export function proved(worked: boolean): boolean {
+  const isLost = isByLink && !worked;
+  isByLink = false;
+  return isLost;
+}
 
 /** What kind of error a refused login is, by its status. */
 const KINDS: Record<number, string> = { 400: "validation", 401: "auth", 403: "permission", 413: "validation", 429: "overloaded" };
@@ -44,6 +53,7 @@ export async function logIn(wanted: { ticket?: string; token?: string; remember?
   if (!answer.ok) return { problem: "failed", text: textOf(new CallError((await answer.text()).trim(), KINDS[answer.status] ?? "error")) };
   const made = (await answer.json()) as { key: string };
   token.value = wanted.token ?? null;
+  isByLink = wanted.ticket !== undefined;
   isTabOnly.value = false;
   key.value = made.key;
   store("key", made.key);

@@ -56,6 +56,11 @@ export function changed(): void {
 
 export function begin(): void {
   app.link.listen((name, params) => {
+    if (name === "topic/update") {
+      const { update } = params as Notifications["topic/update"];
+      // There is nothing left of it, and so no event of its own: the daemon says so to who asks.
+      if (update.event.type === "session_purged" && update.session_id === app.open.peek()?.id) void show(true);
+    }
     for (const session of reading === null ? [app.open.peek()] : [app.open.peek(), reading]) {
       if (session === null || (params as { session_id?: string }).session_id !== session.id) continue;
       if (name === "session/update") {
@@ -154,19 +159,17 @@ async function read(id: string): Promise<void> {
 
 /** What no page of messages says. */
 async function ask(session: Session): Promise<void> {
-  const [questions, row, plans] = await Promise.all([
-    app.link.request("question/list", { session_id: session.id }),
-    app.link.request("session/get", { session_id: session.id }),
-    app.link.request("tool/history", { session_id: session.id, name: "plan", status: "success", limit: 1 }),
+  const session_id = session.id;
+  const { link } = app;
+  // Each as it comes: what one of them takes is no reason to show what the others know later.
+  await Promise.all([
+    link.request("question/list", { session_id }).then(({ questions }) => session.asksAre(questions)).then(changed),
+    link.request("session/get", { session_id }).then((row) => session.takeRow(row)).then(changed),
+    link
+      .request("tool/history", { session_id, name: "plan", status: "success", limit: 1 })
+      .then(({ calls }) => session.planWas(calls[0]?.arguments ?? "{}"))
+      .then(changed),
   ]);
-  session.title ??= row.title;
-  session.agent ||= row.agent;
-  session.workspace = row.workspace;
-  session.waitingFor = row.waiting_for ?? "";
-  if (row.is_active && session.turnId === "") session.turnId = "?";
-  session.planWas(plans.calls[0]?.arguments ?? "{}");
-  session.asksAre(questions.questions);
-  changed();
 }
 
 function shown(session: Session): void {

@@ -19,6 +19,7 @@ export function begin(): void {
     if (state.kind === "open") {
       if (app.firstVersion.peek() === "") app.firstVersion.value = app.link.welcome.peek()?.server.version ?? "";
       wasOpen = true;
+      login.proved(true);
       if (!login.isTabOnly.peek()) login.token.value = null; // the browser has its cookie: nothing needs the token any more
       queueMicrotask(() => void connected());
     } else if (state.kind === "refused" && state.error === null) {
@@ -27,7 +28,11 @@ export function begin(): void {
         login.isTabOnly.value = true;
         queueMicrotask(() => app.link.start());
       } else {
-        queueMicrotask(ended);
+        const isLost = login.proved(false);
+        queueMicrotask(() => {
+          ended();
+          if (isLost) batch(() => ((app.wasEnded.value = false), (login.linkProblem.value = words.peek().login.cookieLost)));
+        });
       }
     }
   });
@@ -58,6 +63,7 @@ function ended(): void {
     app.sessions.value = [];
     app.approvals.value = [];
     app.questions.value = [];
+    app.sessionsProblem.value = app.waitingProblem.value = null;
   });
 }
 
@@ -65,6 +71,7 @@ export function loggedIn(): void {
   batch(() => {
     app.isLoggedOut.value = false;
     app.wasEnded.value = false;
+    login.linkProblem.value = "";
   });
   app.link.start();
 }

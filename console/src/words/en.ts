@@ -179,6 +179,7 @@ export const en = {
     enter: "Log in",
     ended: "The login of this browser has ended.",
     noCookie: "This browser keeps no cookies here, so the login lasts as long as this tab.",
+    cookieLost: "The link worked, but this browser kept no cookie from it. Allow cookies for this address and ask for another link, or paste a token: with it, the login lasts as long as this tab.",
     unreachable: "The daemon does not answer.",
   },
   unknownEvents: (count: number) =>

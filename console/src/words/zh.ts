@@ -165,6 +165,7 @@ export const zh: Words = {
     enter: "登录",
     ended: "此浏览器的登录已结束。",
     noCookie: "此浏览器不保存 Cookie，登录只在本标签页内有效。",
+    cookieLost: "链接有效，但此浏览器没有保存 Cookie。请允许此地址使用 Cookie 后再获取一个链接，或者粘贴令牌：这样登录只在本标签页内有效。",
     unreachable: "守护进程没有响应。",
   },
   unknownEvents: (count) => `有 ${count} 个本页面不认识的事件。守护进程更新后请重新加载。`,

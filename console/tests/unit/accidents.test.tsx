@@ -3,7 +3,7 @@
 // an input that goes out for somebody else, a state that is no longer true, and a daemon that is asked though nobody looks.
 import { render } from "preact";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { connected as opened, FakeSocket, type Sent, sentAs, settle } from "./fake_daemon";
+import { answer, connected as opened, FakeSocket, notify, refuse, type Sent, sentAs, settle } from "./fake_daemon";
 
 const app = await import("../../src/store/app");
 const compose = await import("../../src/store/compose");
@@ -12,6 +12,9 @@ const visit = await import("../../src/store/visit");
 const { Change } = await import("../../src/screens/change");
 const { Approvals } = await import("../../src/screens/approvals");
 const { Connection } = await import("../../src/screens/frame");
+const { Drawer } = await import("../../src/screens/drawer");
+const { Login } = await import("../../src/screens/login");
+const { History } = await import("../../src/screens/tools/history");
 const { useWatch } = await import("../../src/parts/watch");
 const login = await import("../../src/store/login");
 const { KeyForm } = await import("../../src/screens/providers/parts");
@@ -25,8 +28,9 @@ beforeEach(() => {
   document.body.innerHTML = '<div id="root"></div>';
   sessionStorage.clear();
 });
-afterEach(() => {
+afterEach(async () => {
   render(null, root());
+  await settle(200); // effects that wait for a frame which never comes would keep all others waiting
   app.link.stop();
   app.approvals.value = [];
   app.questions.value = [];
@@ -275,9 +279,12 @@ describe("the line of the connection", () => {
     expect(said()).toBe("refused: Conflict: the daemon speaks protocol 9");
     await vi.advanceTimersByTimeAsync(60_000);
     expect(FakeSocket.last).toBe(refused);
+    // The page speaks as it does until it is another one: to try again can't help.
+    const reload = vi.spyOn(location, "reload").mockReturnValue(undefined);
+    expect(now()?.textContent).toBe("Reload");
     now()!.click();
-    expect(FakeSocket.last).not.toBe(refused);
-    await settle();
+    expect(reload).toHaveBeenCalledOnce();
+    expect(FakeSocket.last).toBe(refused);
   });
 
   it("says that the daemon stops, and how long its turns have", async () => {
@@ -489,6 +496,110 @@ describe("a login that ends", () => {
     expect([inputs.waiting.value.length, compose.files.value.length]).toEqual([1, 1]);
     await visit.leave();
     expect([inputs.waiting.value.length, compose.files.value.length]).toEqual([0, 0]);
+  });
+});
+
+describe("a link that logs in", () => {
+  async function followed(): Promise<void> {
+    vi.stubGlobal("fetch", async () => ({ ok: true, json: async () => ({ key: "k" }) }));
+    await login.logIn({ ticket: "t", remember: true });
+    visit.loggedIn();
+    render(<Login />, root());
+    await settle();
+  }
+  const turnedAway = async () => {
+    FakeSocket.last.onclose?.({ code: 1006, reason: "" });
+    await settle();
+  };
+
+  it("says that the browser kept no cookie, where it did not, and that a token helps", async () => {
+    await followed();
+    await turnedAway();
+    expect(app.isLoggedOut.value).toBe(true);
+    expect(root().textContent).toContain("this browser kept no cookie from it");
+    expect(root().textContent).not.toContain("has ended");
+  });
+
+  it("and has let somebody in once says later that the login has ended", async () => {
+    await followed();
+    await opened();
+    await turnedAway();
+    await vi.advanceTimersByTimeAsync(1000);
+    await turnedAway();
+    expect(root().textContent).toContain("The login of this browser has ended.");
+    expect(root().textContent).not.toContain("kept no cookie");
+  });
+});
+
+describe("what was not read yet", () => {
+  const drawn = async () => {
+    await opened("approval/list", "session/list");
+    app.sessionsProblem.value = app.waitingProblem.value = null;
+    app.sessions.value = [];
+    render(<><Drawer isOpen close={() => undefined} /><Approvals /></>, root());
+    await settle();
+    void app.readSessions();
+    void app.readApprovals();
+  };
+  const said = () => root().textContent;
+
+  it("is claimed neither to be there nor not to be", async () => {
+    await drawn();
+    expect(said()).not.toMatch(/No sessions yet|Nothing waits/);
+    expect(root().querySelectorAll(".reading")).toHaveLength(2);
+    await answer("session/list", { sessions: [], next_before: null });
+    expect(said()).toContain("No sessions yet");
+    expect(said()).not.toContain("Nothing waits");
+    await answer("approval/list", { approvals: [] });
+    await answer("question/list", { questions: [] });
+    expect(said()).toContain("Nothing waits for you");
+    expect(root().querySelectorAll(".reading")).toHaveLength(0);
+  });
+
+  it("and can't be read says why", async () => {
+    await drawn();
+    await refuse("session/list", "internal", "the sessions are away");
+    await refuse("approval/list", "internal", "the questions are away");
+    expect(said()).toContain("the sessions are away");
+    expect(said()).toContain("the questions are away");
+    expect(said()).not.toMatch(/No sessions yet|Nothing waits/);
+  });
+});
+
+describe("what another tab changes", () => {
+  const grant = { grant_id: "g", tool: "write_file", verdict: "allow", scope: "always", agent: "general", given_at_ms: 1, binding: { arguments: "{}" } };
+
+  it("of the answers that are remembered is gone here, too", async () => {
+    await opened("grant/list", "grant/revoke");
+    app.waitingProblem.value = "";
+    render(<Approvals />, root());
+    await settle();
+    await answer("grant/list", { grants: [grant] });
+    expect(root().textContent).toContain("write_file");
+    await notify("topic/update", { topic: "approvals", seq: 1, update: { session_id: "s", seq: 9, at_ms: 1, event: { type: "grant_revoked", grant_id: "g" } } });
+    await settle(200);
+    await answer("grant/list", { grants: [] });
+    expect(root().textContent).not.toContain("write_file");
+  });
+
+  it("of calls is in their history", async () => {
+    const call = (id: string, status: string) => ({ session_id: "s", turn_id: "t", call_id: id, name: id, status, arguments: "{}", result: null, display: "", duration_ms: null, proposed_at_ms: 1 });
+    await opened("tool/history", "runtime/status");
+    render(<History tool="" />, root());
+    await settle();
+    await answer("tool/history", { calls: [call("new", "running")], next_before: 4 });
+    await answer("list/wait", { revisions: { status: 1 } });
+    await settle(200);
+    await answer("tool/history", { calls: [call("new", "running")], next_before: 4 });
+    [...root().querySelectorAll("button")].at(-1)!.click();
+    await settle();
+    await answer("tool/history", { calls: [call("old", "success")], next_before: null });
+    const marks = () => [...root().querySelectorAll("li")].map((each) => `${each.querySelector("code.name")!.textContent} ${each.querySelector(".mark")!.textContent}`);
+    expect(marks()).toEqual(["new runs", "old done"]);
+    await answer("list/wait", { revisions: { status: 2 } });
+    await settle(200);
+    await answer("tool/history", { calls: [call("newest", "running"), call("new", "success")], next_before: 4 });
+    expect(marks()).toEqual(["newest runs", "new done", "old done"]);
   });
 });
 

@@ -2,7 +2,7 @@
 // What an open session shows and what is done there: output that comes, attempts that failed, copies, jumps, and what is kept of it.
 import { render } from "preact";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { answer, connected, refuse, sentAs, settle } from "./fake_daemon";
+import { answer, connected, notify, refuse, sentAs, settle } from "./fake_daemon";
 import { Session, type MessageRow, type Update } from "../../src/fold/session";
 import { itemsOf } from "../../src/fold/view";
 import { Excerpt } from "../../src/parts/excerpt";
@@ -130,6 +130,76 @@ describe("an open session", () => {
       dispatchEvent(new Event("pagehide"));
       expect(sessionStorage.getItem(KEPT)?.includes("Go.") ?? false).toBe(isKept);
     }
+  });
+});
+
+describe("a session that is opened while things happen", () => {
+  const its = (more: object) => ({ session_id: "s", title: "", agent: "general", is_active: false, head_seq: 5, deleted_at_ms: null, ...more });
+  const get = (more: object) => answer("session/get", its(more));
+  const hear = (event: object, seq: number) => notify("session/update", { session_id: "s", seq, at_ms: 7, event });
+  const start = { type: "turn_started", turn_id: "t", input_ids: [], provider: "p", model: "m" };
+  const end = { type: "turn_ended", turn_id: "t", outcome: "answered" };
+  const isStopThere = () => root().querySelector("button.stop") !== null;
+
+  /** Open it by its address, where its messages are read and nothing else was answered yet. */
+  async function opened(): Promise<void> {
+    await connected("session/prompt", "session/restore", "session/cancel");
+    app.route.value = { screen: "chat", id: "s" };
+    await settle();
+    await answer("session/subscribe", { seq: 5 });
+    await answer("session/messages", { messages: [row(1)], has_more: false });
+    render(<Chat />, root());
+    await settle();
+    expect(app.open.value?.id).toBe("s");
+    expect(isStopThere()).toBe(false);
+  }
+
+  it("can be stopped as soon as it is known that a turn runs, whatever else is still read", async () => {
+    await opened();
+    await get({ is_active: true });
+    expect(isStopThere()).toBe(true);
+    // What is known later does not bring back a turn that has ended meanwhile.
+    await hear(end, 6);
+    expect(isStopThere()).toBe(false);
+    await answer("tool/history", { calls: [] });
+    await answer("question/list", { questions: [] });
+    expect(isStopThere()).toBe(false);
+  });
+
+  it("takes an answer that is older than an event as that, and one that is newer", async () => {
+    await opened();
+    await hear(start, 6);
+    await hear(end, 7);
+    await get({ is_active: true, head_seq: 6 });
+    expect(isStopThere()).toBe(false);
+    app.open.value!.takeRow(its({ is_active: true, head_seq: 8 }) as Parameters<Session["takeRow"]>[0]);
+    reading.changed();
+    await settle();
+    expect(isStopThere()).toBe(true);
+  });
+
+  it("has the way back in place of where one writes, once it is deleted, until it is restored", async () => {
+    await opened();
+    const writes = () => root().querySelector("textarea") !== null;
+    await get({});
+    expect([writes(), button("Restore")]).toEqual([true, undefined]);
+    await hear({ type: "session_deleted" }, 6);
+    expect(writes()).toBe(false);
+    expect(root().textContent).toContain("The session was deleted.");
+    button("Restore")!.click();
+    await settle();
+    expect(sentAs("session/restore").map((each) => each.params)).toEqual([{ session_ids: ["s"] }]);
+    await hear({ type: "session_restored" }, 7);
+    expect([writes(), button("Restore")]).toEqual([true, undefined]);
+  });
+
+  it("that was deleted before says so, too, and one that is removed for good can't be opened", async () => {
+    await opened();
+    await get({ deleted_at_ms: 3 });
+    expect(button("Restore")).toBeDefined();
+    await notify("topic/update", { topic: "sessions", seq: 1, update: { session_id: "s", seq: 6, at_ms: 7, event: { type: "session_purged" } } });
+    await refuse("session/subscribe", "not_found", "there is no session s");
+    expect(root().textContent).toContain("This session can't be opened");
   });
 });
 

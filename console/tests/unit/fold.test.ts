@@ -7,7 +7,7 @@ import { en } from "../../src/words/en";
 import { zh } from "../../src/words/zh";
 
 interface Cases {
-  sessions: { updates: Update[]; rows: MessageRow[] }[];
+  sessions: { updates: Update[]; rows: MessageRow[]; is_deleted: boolean }[];
   live: { updates: Update["event"][]; text: string; thinking: string; is_there: boolean; outputs: Record<string, string> }[];
 }
 
@@ -46,6 +46,7 @@ describe("the fold of events", () => {
     expect(all.some((each) => each.type === "call_finished" && (each.attachments ?? []).length > 0)).toBe(true);
     expect(all.some((each) => each.type === "session_created" && each.parent_id != null)).toBe(true);
     expect(all.some((each) => each.type === "message_completed" && each.incomplete === true)).toBe(true);
+    expect(new Set(cases.sessions.map((each) => each.is_deleted))).toEqual(new Set([true, false]));
   });
 
   it.each(cases.sessions.map((each, at) => [at, each] as const))("comes to the messages of the record, session %i", (_, each) => {
@@ -53,6 +54,7 @@ describe("the fold of events", () => {
     expect(plain(session)).toEqual(rowsOf(each.rows));
     expect(session.unknown).toBe(0);
     expect(session.turnId).toBe("");
+    expect(session.deletedAt !== null).toBe(each.is_deleted);
   });
 
   it("puts what events said before the first page came behind that page", () => {

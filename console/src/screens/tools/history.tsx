@@ -18,6 +18,8 @@ type Time = "day" | "week" | "month" | "all";
 const DAY_MS = 24 * 3600 * 1000;
 const DAYS: Record<Time, number> = { day: 1, week: 7, month: 30, all: 0 };
 const PAGE = 50;
+/** The most that the daemon gives at once. */
+const MAX_PAGE = 500;
 const STATES = ["success", "error", "denied", "timeout", "cancelled", "interrupted", "deferred", "waiting", "running"] as const;
 
 export function History({ tool }: { tool: string }) {
@@ -29,12 +31,18 @@ export function History({ tool }: { tool: string }) {
   const [next, setNext] = useState<number | null>(null);
   const [problem, setProblem] = useState("");
   const latest = useRef(0);
+  const isReadingMore = useRef(false);
   const tools = useResource(() => app.link.request("tool/list", {}), ["tools"]);
-  const read = async (before: number | null) => {
+  // Another value each time that a call begins or ends, in whichever session.
+  const { value: happened } = useResource(async () => ({}), ["status"]);
+  /** Read from the latest call on, at least as many as are shown; or those before one. */
+  const read = async (before: number | null, isAgain = false) => {
+    if (isAgain && isReadingMore.current) return;
     const own = ++latest.current;
+    isReadingMore.current = before !== null;
     try {
       const page = await app.link.request("tool/history", {
-        limit: PAGE,
+        limit: isAgain ? Math.min(MAX_PAGE, Math.max(PAGE, calls?.length ?? 0)) : PAGE,
         ...(before === null ? {} : { before }),
         ...(tool === "" ? {} : { name: tool }),
         ...(session === "" ? {} : { session_id: session }),
@@ -42,17 +50,27 @@ export function History({ tool }: { tool: string }) {
         ...(time === "all" ? {} : { since_ms: Date.now() - DAYS[time] * DAY_MS }),
       });
       if (own !== latest.current) return;
-      setCalls((old) => [...(before === null ? [] : (old ?? [])), ...page.calls]);
-      setNext(page.next_before ?? null);
+      // Behind what was read again, those that were read before stay.
+      const last = page.calls.at(-1);
+      const at = isAgain && page.next_before != null ? (calls ?? []).findIndex((each) => each.call_id === last?.call_id) : -1;
+      const older = at < 0 ? [] : (calls ?? []).slice(at + 1);
+      setCalls((old) => (before === null ? [...page.calls, ...older] : [...(old ?? []), ...page.calls]));
+      if (older.length === 0) setNext(page.next_before ?? null);
       setProblem("");
     } catch (error) {
       if (own === latest.current && !app.isGone(error)) setProblem(textOf(error));
+    } finally {
+      if (own === latest.current) isReadingMore.current = false;
     }
   };
   const isOpen = app.link.state.value.kind === "open";
   useEffect(() => {
     if (isOpen) void read(null);
   }, [tool, state, session, time, isOpen]);
+  const waiting = app.waiting.value.length;
+  useEffect(() => {
+    if (isOpen && calls !== null) void read(null, true);
+  }, [happened, waiting]);
   const names = [...new Set([...(tool === "" ? [] : [tool]), ...(tools.value?.tools ?? []).map((each) => each.name)])];
   return (
     <>
