@@ -53,6 +53,7 @@ from ...runtime.store.lists import Hit, SessionFilter, WordSearch
 from ...runtime.store.rows import SessionRow
 from ...runtime.text import did_you_mean
 from ..conversation.conversation import UnreadableRecord
+from ..services import Owners
 from .session_import import imported_events
 
 logger = redacting_logger(__name__)
@@ -91,7 +92,7 @@ class SessionKeeping:
         folders: The folders that were made for sessions.
         agents: Names of the configured agents.
         end_programs: Ends what a session runs in the background.
-        place_of: Returns what is on record for a folder; see `Owners`.
+        owners: In a cluster, says which sessions are this node's, and claims those of nobody.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class SessionKeeping:
         folders: OwnFolders,
         agents: Collection[str],
         end_programs: Callable[[str], Awaitable[None]],
-        place_of: Callable[[str], str] = str,
+        owners: Owners | None = None,
     ) -> None:
         self._journal = journal
         self._directory = directory
@@ -112,7 +113,8 @@ class SessionKeeping:
         self._folders = folders
         self._agents = agents
         self._end_programs = end_programs
-        self._place_of = place_of
+        self._owners = owners
+        self._place_of: Callable[[str], str] = str if owners is None else owners.place_of
         self._removing = trio.Lock()
 
     async def rename(self, session_id: str, title: str) -> None:
@@ -419,4 +421,7 @@ class SessionKeeping:
         return rows
 
     async def _append(self, session_id: str, event: DurableEvent) -> None:
+        """Store an event; raise `ConflictError` if another node of the cluster has the session."""
+        if self._owners is not None and not self._owners.owns(session_id):
+            await self._owners.claim(session_id)
         await self._journal.ask(AppendEvents(session_id=session_id, events=(event,)))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import trio
 
 from ...config.sections import SessionSettings
-from ...runtime.errors import CallboardError, StoreLimitReached
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError, StoreLimitReached
 from ...runtime.identity import now_ms
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
@@ -61,6 +61,9 @@ class SessionPruning:
         await self._keeping.purge_expired(self._settings().keep_deleted_days)
         try:
             await self._delete_idle(self._settings().keep_idle_days)
+        except CallboardError as error:
+            logger.error("sessions that nobody uses can't be deleted: %s", error)
+        try:
             await self._make_room()
         except CallboardError as error:
             logger.error("the store can't be pruned: %s", error)
@@ -81,14 +84,26 @@ class SessionPruning:
         while page := await self._store.unused_sessions(before, after=after, limit=MAX_BATCH):
             after = page[-1].updated_at_ms, page[-1].session_id
             names = [row.session_id for row in page]
-            idle = [each for each in names if await self._is_idle(each, before)]
-            if idle:
-                deleted = await self._keeping.delete(idle)
+            deleted: list[str] = []
+            for each in names:
+                if await self._is_idle(each, before):
+                    deleted += await self._delete(each)
+            if deleted:
                 logger.warning(
                     "%d sessions without activity for %g days were deleted (keep_idle_days); "
                     "`callboard session restore` takes that back, for %g days",
                     *(len(deleted), days, self._settings().keep_deleted_days),
                 )
+
+    async def _delete(self, session_id: str) -> list[str]:
+        """Delete a session and all below it; return what was deleted: nothing, if another node has it."""
+        try:
+            return await self._keeping.delete([session_id])
+        except NotFoundError:  # it was purged meanwhile
+            return []
+        except ConflictError as error:  # its own node does that, and the rest is done nevertheless
+            logger.debug("%s", error)
+            return []
 
     async def _is_idle(self, session_id: str, before_ms: int) -> bool:
         """Whether nothing of the session and those below it is recent, runs or waits."""

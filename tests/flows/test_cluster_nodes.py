@@ -21,8 +21,10 @@ from callboard.actors.cluster.node import ClusterNode
 from callboard.actors.delegation.detached import Detached
 from callboard.actors.permissions.broker import PermissionBroker
 from callboard.actors.permissions.decisions import GrantBook
+from callboard.actors.upkeep.keeping import DAY_MS
+from callboard.actors.upkeep.pruning import SessionPruning
 from callboard.cli.cluster.commands import drain, status
-from callboard.config.sections import ClusterSettings
+from callboard.config.sections import ClusterSettings, SessionSettings
 from callboard.config.settings import StoreSettings
 from callboard.embedding.runtime import host_of
 from callboard.embedding.status import status_of
@@ -39,8 +41,10 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.events import InputAccepted, TitleSet
+from callboard.runtime.identity import now_ms
 from callboard.runtime.messages import AppendEvents
 from callboard.runtime.store.interface import StoreReader
+from callboard.runtime.store.lists import StoreSize
 from callboard.runtime.store.postgres.address import address_of
 from support.cast import Cast, part, task
 from support.flows.deferring import ended
@@ -361,3 +365,42 @@ async def test_a_database_that_does_not_answer_is_said(url: str, tmp_path: Path)
         assert "has not answered node a for 5 s" in status_of(host_of(a)).storage_failed
         node._heard()
         assert status_of(host_of(a)).storage_failed == ""
+
+
+async def test_a_node_deletes_what_nobody_uses_and_leaves_the_sessions_of_others(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node that has started again owns nothing: its own sessions of before are nobody's."""
+    async with opened(url, "a", tmp_path) as a:
+        first = [(await a.create_session()).session_id for _ in range(2)]
+    async with opened(url, "b", tmp_path) as b:
+        others = (await b.create_session()).session_id  # the first that is looked at behind these
+        async with opened(url, "a", tmp_path) as a:
+            last = (await a.create_session()).session_id
+            settings = SessionSettings(keep_idle_days=1, max_store_mib=1)
+            pruning = SessionPruning(host_of(a).keeping, a.store, lambda: settings)
+
+            async def full() -> StoreSize:
+                await trio.lowlevel.checkpoint()
+                return StoreSize(1024 * 1024, 1024 * 1024)
+
+            monkeypatch.setattr(a.store, "size", full)
+            then = now_ms() + 2 * DAY_MS
+            monkeypatch.setattr("callboard.actors.upkeep.pruning.now_ms", lambda: then)
+            await pruning.look()
+            left = [row.session_id for row in await a.sessions()]
+            assert left == [others]
+            assert "2 sessions" not in caplog.text
+            assert "3 sessions without activity for 1 days were deleted" in caplog.text
+            assert pruning.warning  # the room was looked at, too
+            # Where the store can't be read, that alone is left out.
+            pruning.warning = ""
+            monkeypatch.setattr(a.store, "unused_sessions", _broken)
+            await pruning.look()
+            assert pruning.warning
+            assert {*first, last}.isdisjoint(left)
+
+
+async def _broken(*_: Any, **__: Any) -> list[Any]:
+    await trio.lowlevel.checkpoint()
+    raise StorageError("the disk is broken")

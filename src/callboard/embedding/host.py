@@ -227,7 +227,7 @@ class Host:
             plan.folders,
             self.agents,
             end,
-            str if plan.node is None else plan.node.place_of,
+            plan.node,
         )
         self.pruning = SessionPruning(self.keeping, plan.store, lambda: self.settings.sessions)
         self.undoing = Undoing(
