@@ -42,11 +42,16 @@ MIN_SECRET_CHARS = 6
 """Shorter values are not masked: they are not keys (local servers take `none` or `x`), and masking
 them would remove ordinary words from logs."""
 
+_OF_DATABASE = r"(?:(?<=\bpostgresql://)|(?<=\bpostgres://))"
+_MORE = r"(?:@[^\s/@\"'<>,]+)*"
 _KNOWN_KEYS = re.compile(
-    r"(?P<scheme>(?i:\b(?:bearer|basic)\s+))[\w.~+/=*-]{8,}"
+    # `user:password@` of a database: its user is no secret, and says which login was meant.
+    rf"{_OF_DATABASE}(?P<user>[\w.-]*):[^\s\"'<>@]*{_MORE}(?=@)"
+    r"|(?P<scheme>(?i:\b(?:bearer|basic)\s+))[\w.~+/=*-]{8,}"
     r"|\b(?:sk|rk|pk|gsk|xai|hf|nvapi|pplx|csk|r8|ghp)[-_][\w.*-]{8,}"
     r"|\bAIza[\w-]{16,}"
-    r"|(?<=://)[^/\s@]+(?=@)"
+    # Elsewhere a user alone may be a token. A second `@` may stand in a password.
+    rf"|(?<=://)(?!{_OF_DATABASE}[\w.-]+@(?![^\s/]*@))[^/\s@]+{_MORE}(?=@)"
 )
 
 _IN_PAGES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
@@ -106,7 +111,7 @@ class Redactor:
     def redact(self, text: str) -> str:
         """Return a text with `***` in place of each secret and of all that looks like a key."""
         text = self.mask(text)
-        return _KNOWN_KEYS.sub(lambda match: (match["scheme"] or "") + MASK, text)
+        return _KNOWN_KEYS.sub(_masked, text)
 
     def _make_forms(self) -> None:
         forms = {form for secret in self._secrets for form in _forms(secret.reveal())}
@@ -141,6 +146,13 @@ class RedactingFilter(logging.Filter):
         if record.stack_info:
             record.stack_info = redact(record.stack_info)
         return True
+
+
+def _masked(match: re.Match[str]) -> str:
+    """Return what stands in the place of something that looks like a key."""
+    if (user := match["user"]) is not None:
+        return f"{_KNOWN_KEYS.sub(_masked, user)}:{MASK}"
+    return (match["scheme"] or "") + MASK
 
 
 def _forms(value: str) -> Iterator[str]:

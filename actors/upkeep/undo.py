@@ -127,7 +127,10 @@ class Undoing:
         workspace, is_real = await self._folder_of(await self._session(session_id))
         tree = await self._idle_tree(session_id)
         watch = FileWatch(self._marked_files, workspace)
-        undo = Undo(workspace, self._forbidden, self._versions.log, is_real=is_real)
+        has_nodes = self._owners is not None
+        undo = Undo(
+            workspace, self._forbidden, self._versions.log, is_real=is_real, has_nodes=has_nodes
+        )
         if dry_run:
             plan, programs = await self._plan(undo, tree, call_id, force)
             return await run_read(undo.report, plan, "", programs, self._running_in(tree))

@@ -16,6 +16,7 @@ from ...runtime.cluster.registry import Registry
 from ...runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from ...runtime.store.file import address_in
 from ...runtime.store.postgres.address import address_of, check_driver
+from ...runtime.store.postgres.schema import DRAIN_FORMAT, NODES_FORMAT
 from ..daemon.commands import StoreUrl
 from ..daemon.status import node_line
 from ..exit_codes import ANSWERED, FAILED
@@ -109,7 +110,7 @@ def drain(
     node: NodeName, /, *, store: StoreUrl = None, config: Config = None, data: Data = None
 ) -> int:
     """Have a node end its turns in order and stop; the others go on with its sessions."""
-    with _registry(store, config, data) as registry:
+    with _registry(store, config, data, least=DRAIN_FORMAT) as registry:
         is_asked = registry.drain(node)
         found = next((each for each in registry.nodes() if each.node_id == node), None)
     if not is_asked:
@@ -125,7 +126,9 @@ def drain(
 
 
 @contextmanager
-def _registry(store: str | None, config: Config, data: Data) -> Generator[Registry]:
+def _registry(
+    store: str | None, config: Config, data: Data, *, least: int = NODES_FORMAT
+) -> Generator[Registry]:
     url = store or load_settings(config).store.url or address_in(data_path(data))
     if url is None:
         raise ValidationError(
@@ -138,6 +141,7 @@ def _registry(store: str | None, config: Config, data: Data) -> Generator[Regist
 
     database = PostgresDatabase(address_of(url, may_hold_password=False))
     try:
+        database.check_format(least=least)
         yield Registry(database)
     finally:
         database.close()

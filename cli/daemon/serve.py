@@ -101,15 +101,26 @@ def serve(
         tell_stopping=lambda: asked.append(True),
     )
     gc.freeze()  # modules stay: looking through them for garbage held all turns up for 50 ms now and then
-    with serve_log(data, options.log_format):
+    if (
+        _was_fenced(plan, data, options.log_format) and not asked
+    ):  # else whoever wanted its end has it
+        # Nothing of this process is of use: its sessions go on elsewhere. The same command begins anew.
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    return ANSWERED
+
+
+def _was_fenced(plan: DaemonPlan, data: Path, log_format: LogFormat) -> bool:
+    """Run the daemon to its end; return whether that was because its node was fenced.
+
+    The log is written when this returns: a process that begins anew before loses what waits, and never says why.
+    """
+    with serve_log(data, log_format):
         try:
             _run(plan)
         except NodeFenced as error:
             logging.getLogger(__name__).warning("%s", error)
-            if not asked:  # else whoever wanted its end has it
-                # Nothing of this process is of use: its sessions go on elsewhere. The same command begins anew.
-                os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-    return ANSWERED
+            return True
+    return False
 
 
 def _run(plan: DaemonPlan) -> None:

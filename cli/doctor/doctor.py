@@ -64,6 +64,7 @@ def store_finding(data: Path, settings: SessionSettings) -> Finding:
     from ...runtime.backup.upkeep import stored_size
     from ...runtime.store.file import address_in, examine
 
+    address = None
     try:
         if (address := address_in(data)) is not None:
             from ...runtime.store.postgres.address import check_driver
@@ -79,6 +80,8 @@ def store_finding(data: Path, settings: SessionSettings) -> Finding:
         return good("store", "there is none yet")
     except CallboardError as error:
         fix = "`callboard store rescue`, for a damaged one; `callboard upgrade`, for an older one"
+        if address is not None:  # those two are for files
+            fix = "docs/postgresql.md says what each message of a database means, and what to do"
         return problem("store", str(error), fix)
     limit = settings.max_store_mib * MIB
     if said := size_warning(size, limit):

@@ -15,6 +15,7 @@ from ...runtime.cluster.registry import Registry
 from ...runtime.errors import CallboardError
 from ...runtime.store.file import address_in
 from ...runtime.store.postgres.address import DatabaseAddress, address_of, check_driver
+from ...runtime.store.postgres.schema import NODES_FORMAT
 from ...runtime.wire.daemon import ClusterNodeRow
 from ..terminal.style import counted
 from .finding import Finding, good, problem, warning
@@ -54,6 +55,7 @@ def _read(address: DatabaseAddress) -> tuple[tuple[ClusterNodeRow, ...], dict[st
 
     database = PostgresDatabase(address)
     try:
+        database.check_format(least=NODES_FORMAT)
         return cluster_rows(Registry(database))
     finally:
         database.close()

@@ -129,11 +129,19 @@ def restore(file: BackupFile, /, *, yes: Yes = False, data: Data = None) -> int:
     return ANSWERED
 
 
+MovedTo = Annotated[
+    str | None,
+    Parameter(
+        help="The database to which `callboard store copy` has copied them: it has the record from now on, and the "
+        "versions of files for undo stay."
+    ),
+]
+
 store = App(name="store", help="What to do about a store that is damaged, or not wanted any more.")
 
 
 @store.command(name="set-aside")
-def set_aside_command(*, yes: Yes = False, data: Data = None) -> int:
+def set_aside_command(*, store: MovedTo = None, yes: Yes = False, data: Data = None) -> int:
     """Put all sessions away, with all that belongs to them, and begin with an empty store.
 
     They go into a folder of their own, which --data reads. Only while no other process works with
@@ -142,7 +150,11 @@ def set_aside_command(*, yes: Yes = False, data: Data = None) -> int:
     folder = data_path(data)
     if not yes and not _agrees(folder, "Put away the sessions in", "set aside"):
         return USAGE
-    kept = _alone(folder, set_aside)
+    kept = _alone(folder, partial(set_aside, moved_to=store))
+    if store is not None:
+        print(f"The file is in {safe_line(str(kept))} now, and the record in {safe_line(store)}.")
+        print("The versions of files for undo stay here.")
+        return ANSWERED
     print(f"The sessions are in {safe_line(str(kept))} now; the next start makes an empty store.")
     print(f"To read them: callboard sessions --data {safe_line(shell_word(str(kept)))}")
     return ANSWERED

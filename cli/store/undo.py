@@ -17,8 +17,9 @@ from ...runtime.changes.file_versions import KnownChange
 from ...runtime.changes.undo_report import ChangedCall, UndoReport
 from ...runtime.changes.version_log import VersionStore
 from ...runtime.errors import NotFoundError
+from ...runtime.store.file import address_in
 from ...runtime.store.rows import SessionRow
-from ...tools.undo.undo import Undo, changed_calls
+from ...tools.undo.undo import Undo, changed_calls, no_change
 from ..backend import open_backend
 from ..exit_codes import ANSWERED, FAILED, USAGE
 from ..hints import command_line
@@ -121,7 +122,7 @@ def _list_changes(
         write_list(("call", "ran", "state", "files"), cells)
         _show_programs(programs)
     if not changed:
-        nothing = "This session has no change of a file that can be undone."
+        nothing = no_change(has_nodes=address_in(data) is not None)
         complain(nothing + trio.run(_elsewhere, data, row))
     return ANSWERED
 
@@ -192,7 +193,8 @@ async def _foreseen(
 
     folder, is_real = checked_in(data, row.workspace)
     closed = (data, config_folder())
-    undo = Undo(folder, closed, VersionStore(data).log, is_real=is_real)
+    has_nodes = address_in(data) is not None  # few databases have one daemon alone
+    undo = Undo(folder, closed, VersionStore(data).log, is_real=is_real, has_nodes=has_nodes)
     async with open_record(data) as reader:
         tree = await reader.session_tree([row.session_id])
         programs = await program_changes(reader, tree, call_id, known, delegated)

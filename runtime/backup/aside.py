@@ -13,7 +13,7 @@ from ..changes.version_log import FOLDER
 from ..disk.data_lock import DataLock
 from ..disk.private_folder import MODE, sync_path
 from ..errors import NotFoundError, StorageError
-from ..store.file import DATABASE_NAME
+from ..store.file import DATABASE_NAME, address_in, keep_address
 from ..store.health.last_commit import SUFFIX
 from ..store.restore import SIDE_SUFFIXES, finish_restore
 
@@ -27,13 +27,19 @@ PARTS = (
 """What belongs to a store, itself first: nothing is made where a log is left alone."""
 
 
-def set_aside(folder: Path) -> Path:
+def set_aside(folder: Path, *, moved_to: str | None = None) -> Path:
     """Move a store with its log and its file versions into a new folder; return that.
 
     It is a data folder itself, inside of the other. If this is cut off, the next call finishes it.
 
+    Args:
+        folder: The data folder.
+        moved_to: The URL of the database that has a copy of the record, which is the folder's from now on. File versions
+            stay, since what calls changed is still undone here.
+
     Raises:
         NotFoundError: There is nothing to set aside.
+        ConflictError: The database does not hold all that the store has.
         DataInUse: A process works with the data folder.
         StorageError: The files can't be moved.
     """
@@ -42,7 +48,14 @@ def set_aside(folder: Path) -> Path:
     lock = DataLock(folder)
     try:
         finish_restore(folder, folder / DATABASE_NAME)
-        parts = [name for name in PARTS if os.path.lexists(folder / name)]
+        if moved_to is not None and os.path.lexists(folder / DATABASE_NAME):
+            _note_copy(folder, moved_to)
+        is_moved = address_in(folder) is not None
+        parts = [
+            name
+            for name in PARTS
+            if os.path.lexists(folder / name) and not (is_moved and name == FOLDER)
+        ]
         if not parts:
             raise _nothing(folder)
         target = _target(folder, parts)
@@ -58,6 +71,15 @@ def set_aside(folder: Path) -> Path:
     finally:
         lock.release()
     return target
+
+
+def _note_copy(folder: Path, url: str) -> None:
+    """Note that a database has the record of a folder, before its file goes: so no moment has neither."""
+    if address_in(folder) is not None:
+        return  # looked at, and cut off behind that
+    from .store_copy import check_copied  # here: few stores are moved to a database
+
+    keep_address(folder, check_copied(folder, url))
 
 
 def _target(folder: Path, parts: list[str]) -> Path:

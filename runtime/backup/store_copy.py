@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -26,6 +27,7 @@ from ..store.interface import Store
 from ..store.migrations import check_whole
 from ..store.sqlite_store import open_kept_store
 from ..store.threaded import ThreadedStore
+from ..text import shell_word
 
 if TYPE_CHECKING:
     from ..store.tables.connection import SqlConnection
@@ -128,6 +130,40 @@ async def copy_store(
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(reading.close)
+
+
+def check_copied(folder: Path, url: str) -> str:
+    """Return the URL of a database, without its password, that holds all sessions of a data folder.
+
+    One that went on there since is further than the file, and that is fine.
+
+    Raises:
+        ConflictError: A session is not there, or lacks events.
+        StorageError: One of them can't be read.
+        ValidationError: It is not the URL of a database.
+    """
+    from ..store.postgres.address import address_of, check_driver  # here: few have a database
+
+    address = address_of(url, may_hold_password=False)
+    check_driver()
+    from ..store.postgres.store import open_reading_connection
+
+    heads, last = (
+        "select id, session_id, head_seq from sessions where id > ? order by id limit ?",
+        0,
+    )
+    there = "select head_seq from sessions where session_id = ?"
+    with closing(open_reading(folder)) as reading, closing(open_reading_connection(url)) as copy:
+        while rows := _rows(reading, heads, (last, BATCH_EVENTS)):
+            last = rows[-1][0]
+            for _, session_id, head in rows:
+                found = _rows(copy, there, (session_id,))
+                if not found or found[0][0] < head:
+                    raise ConflictError(
+                        f"{address.name} does not hold all of session {session_id}: copy the record first (`callboard store copy "
+                        f"{shell_word(str(folder))} {address.public_url}`). Nothing was changed."
+                    )
+    return address.public_url
 
 
 def _open(place: StorePlace) -> Source:

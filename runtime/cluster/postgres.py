@@ -14,7 +14,7 @@ from ..errors import StorageError
 from ..store.postgres.address import DatabaseAddress
 from ..store.postgres.connection import connect
 from ..store.postgres.ledger import CHANNEL
-from ..store.postgres.schema import NODE_LOCKS, TIMELINE_NOW
+from ..store.postgres.schema import NODE_LOCKS, TIMELINE_NOW, check_version, version_of
 from ..store.postgres.trouble import trouble
 from .lease import LEASE_SECONDS
 from .registry import ALL, LEASE_MS, NODES, ClusterSql, Database
@@ -101,6 +101,21 @@ class PostgresDatabase(Database):
                 return ALL
             return frozenset(
                 each.payload for each in connection.notifies(timeout=seconds, stop_after=1)
+            )
+
+    def check_format(self, *, least: int) -> None:
+        """Raise `StorageError` if the tables of nodes are not there, or not as this release knows them.
+
+        Args:
+            least: How many steps of `schema.MIGRATIONS` the database must have had.
+        """
+        with self._named_errors():
+            found = version_of(self._open())
+        check_version(found, self.name)
+        if found is not None and found.steps < least:
+            raise StorageError(
+                f"{self.name} has format {found.steps}, written by callboard {found.release}; this needs format {least}. "
+                "Start a node of this release there, which brings it up to date. Nothing was changed."
             )
 
     def close(self) -> None:

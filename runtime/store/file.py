@@ -101,7 +101,7 @@ def check_address(folder: Path, url: str, name: str) -> None:
     if found is None and os.path.lexists(folder / DATABASE_NAME):
         raise StorageError(
             f"The record of {folder} is in {DATABASE_NAME} there. `callboard store copy {shell_word(str(folder))} {url}` copies "
-            f"it to the database, and `callboard store set-aside` puts the file away; then {name} can be its store."
+            f"it to the database, and `callboard store set-aside --store {url}` puts the file away; then {name} is its store."
         )
     if found is not None:
         raise StorageError(

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
 from callboard.config.settings import StoreSettings
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import StorageError, ValidationError
 from callboard.runtime.store.file import ADDRESS_NAME, DATABASE_NAME
 from callboard.runtime.store.sqlite_store import open_reader
@@ -50,7 +51,7 @@ async def test_sessions_of_a_daemon_are_kept_in_a_database_and_found_there(
     assert len(await reader.sessions()) == 2
     await reader.aclose()
     looked = await command("doctor")
-    assert f"MiB in {url}" in looked.out.replace("***@", "callboard@")
+    assert f"MiB in {url}" in looked.out
     refused = await command("backup", str(command.home / "copy.db"))
     assert refused.code != 0
     assert "pg_dump" in refused.err
@@ -59,24 +60,39 @@ async def test_sessions_of_a_daemon_are_kept_in_a_database_and_found_there(
 async def test_a_folder_with_a_record_in_a_file_is_not_silently_left(
     command: Command, url: str
 ) -> None:
-    ran = await command("run", "--model", "rehearsal", QUESTION)
-    assert ran.code == 0, ran.err
+    (command.workspace / "a.txt").write_text("before")
+    write = ("write_file", {"path": "a.txt", "content": "after"})
+    steps = [reply(calls=[write]), reply("Done.")]
+    async with command.open_runtime(steps, on_approval="allow") as runtime:
+        await (await runtime.create_session()).run(QUESTION)
     refused = await command("serve", "--store", url, "--port", "0")
     assert refused.code == 1
     assert "callboard store copy" in refused.err
     data = command.home / "data"
     assert not (data / ADDRESS_NAME).exists()
+    early = await command("store", "set-aside", "--yes", "--store", url)
+    assert (early.code, "does not hold all of session" in early.err) == (1, True)
+    assert (data / DATABASE_NAME).exists()
     copied = await command("store", "copy", str(data), url)
     assert copied.code == 0, copied.err
     assert copied.out.startswith("1 session with ")
     again = await command("store", "copy", str(data), url)
     assert again.code == 1
     assert "holds sessions already" in again.err
-    aside = await command("store", "set-aside", "--yes")
+    aside = await command("store", "set-aside", "--yes", "--store", url)
     assert aside.code == 0, aside.err
+    assert not (data / DATABASE_NAME).exists()
     async with serving(command, "--store", url):
         listed = await command("sessions")
         assert QUESTION[:20] in listed.out
+        undone = await command("undo", "last", "--yes")
+        assert undone.code == 0, undone.err
+    assert (command.workspace / "a.txt").read_text() == "before"
+    nothing = await command("store", "set-aside", "--yes")
+    assert (nothing.code, "nothing to set aside" in nothing.err) == (1, True)
+    await command("run", "--model", "rehearsal", "Again?")
+    refused = await command("undo", "last", "--yes")
+    assert (refused.code, "which in a cluster may be another one" in refused.err) == (1, True)
 
 
 async def test_a_wrong_store_is_refused_in_words(command: Command) -> None:

@@ -29,7 +29,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.changes.file_versions import NOTHING, Change, PathStep
 from callboard.runtime.cluster.placement import winner_of
 from callboard.runtime.cluster.roots import NamedRoots
-from callboard.runtime.errors import ConflictError, StorageError, ValidationError
+from callboard.runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.wire.rpc import RpcRequest, rpc_error
 from callboard.tools.workspace.atomic_write import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
@@ -363,6 +363,9 @@ async def test_what_calls_changed_in_a_shared_root_is_undone_on_another_node(
         async with open_served(url, "a", tmp_path, roots=roots, steps=[write, reply("Done.")]) as a:
             session = await a.runtime.create_session(workspace=folder)
             assert await session.run("Write.") == "Done."
+            idle = await a.runtime.create_session(workspace=folder)
+            with pytest.raises(NotFoundError, match="which in a cluster may be another one"):
+                await idle.undo()
         assert (folder / "notes.txt").read_text(encoding="utf-8") == "after"
         with trio.fail_after(WAIT_SECONDS):
             async with connect(b.url, b.token) as client:

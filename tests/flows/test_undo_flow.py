@@ -254,7 +254,7 @@ async def test_a_session_with_no_change_has_nothing_to_undo(tmp_path: Path) -> N
     async with open_on(tmp_path, [("list_directory", {"path": "."})]) as runtime:
         session = await run_in(runtime, "Go.")
         assert await session.changes() == []
-        with pytest.raises(NotFoundError, match="has no change of a file that can be undone"):
+        with pytest.raises(NotFoundError, match=r"has no change of a file that can be undone\."):
             await session.undo()
 
 

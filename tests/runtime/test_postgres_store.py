@@ -53,7 +53,7 @@ from callboard.runtime.store.postgres.dialect import OWN
 from callboard.runtime.store.postgres.ledger import PostgresLedger
 from callboard.runtime.store.postgres.size import COUNTED_SECONDS
 from callboard.runtime.store.postgres.store import open_postgres_reader, open_postgres_store
-from callboard.runtime.store.postgres.trouble import DatabaseLost, trouble
+from callboard.runtime.store.postgres.trouble import DatabaseLost, no_connection, trouble
 from callboard.runtime.store.rows import Append, Refusal, TurnPlace
 from callboard.runtime.store.tables.connection import SqlConnection
 from support.postgres.databases import (
@@ -319,7 +319,7 @@ async def test_a_commit_whose_statements_the_database_has_forgotten_is_made_agai
 async def test_without_a_fence_one_callboard_writes(url: str) -> None:
     async with opened(url):
         with pytest.raises(
-            ConflictError, match=r"Another callboard writes to postgresql://.*own\."
+            ConflictError, match=r"Another callboard writes to postgresql://.*\[cluster\] node"
         ):
             await open_postgres_store(url)
         reader = await open_postgres_reader(url)
@@ -643,7 +643,37 @@ async def test_what_is_missing_at_the_database_is_said(url: str) -> None:
     assert "does not exist. Make it first: createdb" in await refused(url.replace(database, "none"))
     nowhere = re.sub(r"host=[^&]*", "host=%2Fno%2Fsuch%2Ffolder", url)
     assert "does not answer" in await refused(nowhere)
-    assert "wrong" in await refused(f"{url}&no_such_option=1")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("&bogus=1", "is wrong: invalid URI query parameter"),
+        ("&target_session_attrs=bogus", "is wrong: invalid target_session_attrs value"),
+        ("&sslmode=bogus", "is wrong: invalid sslmode value"),
+        ("&connect_timeout=soon", "is wrong: bad value for connect_timeout"),
+        ("&service=bogus", "is wrong: definition of service"),
+        ("&application_name=hunter2%zz", "is wrong: what follows a %"),
+    ],
+)
+async def test_a_wrong_option_of_an_address_is_not_taken_for_a_database_that_is_away(
+    url: str, more: str, words: str
+) -> None:
+    with pytest.raises(StorageError) as caught:
+        await open_postgres_store(f"{url}{more}")
+    assert words in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert not caught.value.retryable
+
+
+def test_a_server_without_tls_is_not_taken_for_one_that_is_away() -> None:
+    """As libpq says it of TCP; on a Unix socket there is no TLS to ask for."""
+    said = 'connection to server at "127.0.0.1", port 5432 failed: server does not support SSL, but SSL was required'
+    found = no_connection("postgresql://db/x", psycopg.OperationalError(said))
+    assert "does not encrypt connections" in str(found)
+    assert not found.retryable
+    away = psycopg.OperationalError("connection failed: Connection refused")
+    assert no_connection("postgresql://db/x", away).retryable  # the control
 
 
 async def test_a_user_without_rights_is_told_which(tmp_path: Path) -> None:

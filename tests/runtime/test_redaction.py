@@ -64,7 +64,10 @@ def test_a_secret_inside_base64_is_masked(
 
 
 def test_text_without_secrets_is_untouched(redactor: Redactor) -> None:
-    text = "nothing to see: task-manager, risk-free, Bearer of news, https://host/a@b, sk-1"
+    text = (
+        "nothing to see: task-manager, risk-free, Bearer of news, https://host/a@b, sk-1, --store "
+        "postgresql://USER@HOST/DATABASE, postgresql://me@db:5432/x?user=a, postgres://db/x and me@here"
+    )
     assert redactor.redact(text) == text
     assert Redactor().redact(VALUE) == VALUE
 
@@ -75,6 +78,18 @@ def test_text_without_secrets_is_untouched(redactor: Redactor) -> None:
         ("key sk-abcdefgh12345678!", "key ***!"),
         ("authorization: Bearer abcdefgh.ijkl", "authorization: Bearer ***"),
         ("https://me:sesame@host/path", "https://***@host/path"),
+        ("https://me:ses@me@host/path", "https://***@host/path"),
+        ("https://token-alone@host/path", "https://***@host/path"),
+        ("postgresql://me:sesame@host/db", "postgresql://me:***@host/db"),
+        ("postgres://me:sesame@a:1,b:2/db", "postgres://me:***@a:1,b:2/db"),
+        ("postgresql://:sesame@host/db", "postgresql://:***@host/db"),
+        ("postgresql://me:ses@me@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:ses/me@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:s\"s'me@host/db", "postgresql://***@host/db"),
+        ("postgresql://me@ses:ame@host/db", "postgresql://***@host/db"),
+        ("postgresql://me%3Asesame@host/db", "postgresql://***@host/db"),
+        ("postgresql://sk-abcdefgh12345678@host/db", "postgresql://***@host/db"),
+        ("postgresql://sk-abcdefgh12345678:x@host/db", "postgresql://***:***@host/db"),
         ("AIzaSyA1234567890abcdefghi", "***"),
     ],
 )

@@ -49,6 +49,8 @@ from .plan import Reversal, UndoPlan, paths_of, plan_undo, temporary_names
 
 MAX_TOLD = 5
 """Calls of programs that a message names; the report has all."""
+HERE = " here: versions of files stay on the node where the call ran, which in a cluster may be another one"
+"""Ends a sentence on what can't be undone, where several nodes may share the record."""
 
 
 class Undo:
@@ -59,6 +61,7 @@ class Undo:
         forbidden: Folders that it may not hold.
         log: Returns the log of a session.
         is_real: Whether links of the path were followed already, and others are refused; see `open_workspace`.
+        has_nodes: Whether several nodes may share the record, so that versions may lie on another one.
     """
 
     def __init__(
@@ -68,7 +71,9 @@ class Undo:
         log: Callable[[str], VersionLog],
         *,
         is_real: bool = False,
+        has_nodes: bool = False,
     ) -> None:
+        self._has_nodes = has_nodes
         self._open = partial(open_workspace, workspace, forbidden=forbidden, is_real=is_real)
         self._log = log
 
@@ -86,7 +91,7 @@ class Undo:
         the message. `delegated` are the sessions to which the call delegated. Raises `NotFoundError` when there
         is nothing to undo.
         """
-        chosen = chosen_changes(known, call_id, programs, delegated)
+        chosen = chosen_changes(known, call_id, programs, delegated, has_nodes=self._has_nodes)
         ids = {each.change.change_id for each in chosen}
         stay = [k for k in known if k.change.change_id not in ids and not k.is_undone]
         broken = (k.change for k in known if k.change.undoes and not k.is_whole)
@@ -155,22 +160,29 @@ def chosen_changes(
     call_id: str | None,
     programs: list[str],
     delegated: Collection[str] = (),
+    *,
+    has_nodes: bool = False,
 ) -> list[KnownChange]:
     """Return the changes of a call, or of all calls, that are not undone yet; raise `NotFoundError`."""
     calls = [each for each in known if not each.change.undoes]
     if call_id is None:
         found = calls
-        nothing = "This session has no change of a file that can be undone."
+        nothing = no_change(has_nodes=has_nodes)
     else:
         found = [each for each in calls if each.change.session_id in delegated]
         found = found or [each for each in known if each.change.call_id == call_id]
-        nothing = f"{call_id} changed no file of this session so that it can be undone."
+        nothing = f"{call_id} changed no file of this session so that it can be undone{HERE if has_nodes else ''}."
     if not found:
         raise NotFoundError(nothing + (f" {cannot(programs)}" if programs else ""))
     chosen = [each for each in found if not each.is_undone]
     if not chosen:
         raise NotFoundError("All of that is undone already.")
     return chosen
+
+
+def no_change(*, has_nodes: bool) -> str:
+    """Return the sentence on a session without changes; where there may be several nodes, it speaks of this one."""
+    return f"This session has no change of a file that can be undone{HERE if has_nodes else ''}."
 
 
 def cannot(programs: list[str]) -> str:

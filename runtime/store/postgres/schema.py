@@ -405,6 +405,11 @@ MIGRATIONS: tuple[str, ...] = (
 )
 """Step N brings a database from version N-1 to N."""
 
+NODES_FORMAT = 2
+"""From here on a database has `nodes` and `owners` (`CLUSTER`), which is all that a look at a cluster reads."""
+DRAIN_FORMAT = MIGRATIONS.index(TIMELINE) + 1
+"""From here on all is there that a change of a node writes."""
+
 TIMELINE_NOW = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint"
 """The timeline that the server writes."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 
 from ...errors import ConflictError, StorageError, StorageFull
@@ -25,6 +27,10 @@ class NotPrepared(StorageError, Unexpected):
 
 UNEXPECTED = "CB001"
 """The state that the function `as_expected` raises."""
+
+_OF_ADDRESS = ("option", "dsn", "port", "parameter", " value")
+"""With `invalid`, in what libpq says of an address that it can't use, before it connects to anything."""
+_OTHERWISE = re.compile(r"(?:definition of service|service file) .* not found|bad value for ")
 
 _AGAIN = frozenset({"40001", "40P01", "23505"})
 """A deadlock, or a row of another writer that came first: nothing was done."""
@@ -84,6 +90,20 @@ def no_connection(name: str, error: psycopg.Error) -> StorageError:
             f"{name} has no connection left: {said}. A daemon needs four, a node of a cluster up to seven; raise `max_connections`, or end "
             "what holds them."
         )
+    if "invalid percent-encoded" in lower:  # libpq repeats the whole part, which may be a password
+        return StorageError(
+            f"The address of the store {name} is wrong: what follows a % in it is not two hexadecimal digits."
+        )
+    is_wrong = "invalid" in lower and any(word in lower for word in _OF_ADDRESS)
+    if is_wrong or _OTHERWISE.search(lower):
+        return StorageError(
+            f"The address of the store {name} is wrong: {said}. Its options are those of libpq, and so are their values."
+        )
+    if "does not support ssl" in lower:
+        return StorageError(
+            f"{name} does not encrypt connections: {said}. Turn `ssl` on in the server's postgresql.conf, or leave "
+            "`sslmode` out of the address if nobody else is on the network."
+        )
     if "password" in lower or "authentication" in lower or "no pg_hba.conf entry" in lower:
         return StorageError(
             f"{name} does not let this user in: {said}. The password comes from PGPASSFILE (~/.pgpass), "
@@ -100,8 +120,6 @@ def no_connection(name: str, error: psycopg.Error) -> StorageError:
         )
     if "could not translate host name" in lower or "failed to resolve" in lower:
         return DatabaseLost(f"{name} can't be found: {said}. Check the host in the address.")
-    if "invalid" in lower and ("option" in lower or "dsn" in lower or "port" in lower):
-        return StorageError(f"The address of the store {name} is wrong: {said}.")
     return DatabaseLost(
         f"{name} does not answer: {said}. Check that PostgreSQL runs there and can be reached from here."
     )
@@ -110,7 +128,8 @@ def no_connection(name: str, error: psycopg.Error) -> StorageError:
 def another_writes(name: str) -> ConflictError:
     """Return the error for a database that another node writes to."""
     return ConflictError(
-        f"Another callboard writes to {name}. End it first, or give this one a database of its own."
+        f"Another callboard writes to {name}. End it first, give this one a database of its own, or have both be nodes of a "
+        "cluster: each with a name of its own, `[cluster] node` in callboard.toml (docs/scale.md)."
     )
 
 
@@ -123,4 +142,5 @@ def _is_lost(error: psycopg.Error) -> bool:
 
 def _first_line(error: psycopg.Error) -> str:
     words = (error.diag.message_primary or str(error) or type(error).__name__).strip()
-    return words.splitlines()[0].strip().rstrip(".?").removeprefix("connection failed: ")
+    line = words.splitlines()[0].strip().rstrip(".?")
+    return line.removeprefix("connection failed: ").removeprefix("connection is bad: ")
