@@ -21,7 +21,7 @@ from ..show.question_text import block
 from ..terminal.escaping import exact, safe_line
 from ..terminal.keyboard import Keyboard
 from .edit_form import EditProblem, Form, arguments_of, form_of, is_same
-from .parameter_lines import is_text, parameter_lines, properties_of
+from .parameter_lines import is_text, parameter_lines, properties_of, required_of
 
 MAX_EDITED_BYTES = 16 * 1024 * 1024
 """The largest edited file: more than a call's arguments may take."""
@@ -31,6 +31,11 @@ PREFIX = "callboard.edit-"
 
 GRACE_SECONDS = 1.0
 """Time for an editor that is ended to put the terminal in order."""
+
+LEAVE_OUT = "-"
+"""What is typed in place of a value. Who means the text writes it in quotes."""
+
+_LEFT_OUT = object()
 
 _LEFT_TO_THE_EDITOR = (signal.SIGINT, signal.SIGQUIT)
 
@@ -100,17 +105,20 @@ class Editor:
 
     async def _edit_inline(self, arguments: str, parameters: Mapping[str, Any] | None) -> str:
         values: dict[str, Any] = json.loads(arguments)
-        left_out = {
-            name: schema for name, schema in properties_of(parameters).items() if name not in values
-        }
-        if not values and not left_out:
+        takes, required = properties_of(parameters), required_of(parameters)
+        if not values and not takes:
             raise EditProblem("there are no arguments")
         self._keyboard.write(
             "VISUAL and EDITOR name no editor, so argument by argument: Enter keeps a value; a\n"
             "text is typed as it is, or in quotes with JSON's escapes; anything else, as JSON.\n"
         )
-        changed = {name: await self._value(name, value) for name, value in values.items()}
-        if lines := parameter_lines(parameters, values):
+        changed: dict[str, Any] = {}
+        for each, given in values.items():
+            typed = await self._value(each, given, is_optional=each not in required)
+            if typed is not _LEFT_OUT:
+                changed[each] = typed
+        left_out = {name: schema for name, schema in takes.items() if name not in changed}
+        if lines := parameter_lines(parameters, changed):
             self._keyboard.write("It also takes, and was not given:\n")
             self._keyboard.write("".join(f"  {line}\n" for line in lines))
         while left_out and (name := await self._keyboard.line("add which one? (Enter: none) ")):
@@ -123,15 +131,19 @@ class Editor:
                 changed[name] = value
         return json.dumps(changed)
 
-    async def _value(self, name: str, value: Any) -> Any:
+    async def _value(self, name: str, value: Any, *, is_optional: bool = False) -> Any:
+        """Return what a person types for an argument, or `_LEFT_OUT` where they may leave it out."""
         shown = exact(json.dumps({name: value}, ensure_ascii=False))[1:-1]
         self._keyboard.write("\n".join(block(shown)) + "\n")
+        way_out = f" ({LEAVE_OUT} leaves it out)" if is_optional else ""
         while True:
-            typed = await self._keyboard.line("new value: ")
+            typed = await self._keyboard.line(f"new value{way_out}: ")
             if typed is None:
                 raise EditProblem("the input ended")
             if not typed:
                 return value
+            if is_optional and typed.strip() == LEAVE_OUT:
+                return _LEFT_OUT
             if isinstance(value, str) and not typed.startswith('"'):
                 return typed
             try:

@@ -49,6 +49,16 @@ def properties_of(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
+def required_of(parameters: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the names of the arguments that a call can't be without."""
+    named = (parameters or {}).get("required")
+    return (
+        frozenset(each for each in named if isinstance(each, str))
+        if isinstance(named, list)
+        else frozenset()
+    )
+
+
 def is_text(schema: Any, root: Mapping[str, Any]) -> bool:
     """Return whether every value is a text, which is typed as it is."""
     kinds = _kinds(schema, root)

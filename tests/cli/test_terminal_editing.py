@@ -197,7 +197,7 @@ async def test_without_an_editor_each_argument_is_typed(command: Command) -> Non
         await terminal.expect("new value:")
         await terminal.type('"a\\u0062\\n"\n')
         await terminal.expect('"create_dirs": false')
-        await terminal.expect("new value:")
+        await terminal.expect("new value (- leaves it out):")
         await terminal.type("perhaps\n")
         await terminal.expect("That is not JSON")
         await terminal.type("true\n")
@@ -215,9 +215,27 @@ async def test_without_an_editor_each_argument_is_typed(command: Command) -> Non
         await terminal.type("\n")
         await terminal.expect('+ "sub/c.txt"')
         await terminal.expect("your answer:")
-        await answer(terminal, "e")  # goes on from there; Enter keeps each
-        for _ in range(4):
-            await terminal.expect("new value:")
+        await answer(terminal, "e")  # goes on from there; what is optional is left out again
+        for name, typed in (("content", ""), ("create_dirs", ""), ("mode", "-"), ("path", "-")):
+            await terminal.expect(f'"{name}": ')
+            await terminal.expect("new value")
+            await terminal.type(f"{typed}\n")
+        await terminal.expect("  mode (")
+        await terminal.expect("add which one?")
+        await terminal.type("\n")
+        await terminal.expect('+ "-"')  # of what is required it is a value
+        await terminal.expect("your answer:")
+        await answer(terminal, "e")
+        for typed in ("", "", "sub/c.txt"):
+            await terminal.expect("new value")
+            await terminal.type(f"{typed}\n")
+        await terminal.expect("add which one?")
+        await terminal.type("\n")
+        await terminal.expect('+ "sub/c.txt"')
+        await terminal.expect("your answer:")
+        await answer(terminal, "e")  # Enter keeps each
+        for _ in range(3):
+            await terminal.expect("new value")
             await terminal.type("\n")
         await terminal.expect("add which one?")
         await terminal.type("\n")
