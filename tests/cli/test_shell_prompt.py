@@ -22,10 +22,14 @@ from callboard.providers.testing.scripted_server import (
 )
 from support.cli.command import PATIENCE_SECONDS, Command, Terminal, at
 from support.cli.command import command as command
+from support.cli.warm_process import PipedProcess, start_piped
 from support.waits import until
 
 COUNTING = reply([f"{number} " for number in range(20_000)], piece_seconds=0.01)
 """An answer that goes on for longer than any test."""
+
+CALLBOARD = (sys.executable, "-m", "callboard")
+"""A process that starts by itself; elsewhere one is forked, which takes a third of the time."""
 
 
 class Held:
@@ -117,18 +121,22 @@ async def still_counts(terminal: Terminal) -> None:
 async def in_pipes(
     command: Command,
     *words: str,
-    program: Sequence[str] = (sys.executable, "-m", "callboard"),
-) -> AsyncGenerator[trio.Process]:
+    program: Sequence[str] = (),
+) -> AsyncGenerator[trio.Process | PipedProcess]:
     """A command between pipes, as programs start one, in a group of its own."""
-    process = await trio.lowlevel.open_process(
-        [*program, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=command.workspace,
-        env=command.environ,
-        start_new_session=True,
-    )
+    process: trio.Process | PipedProcess
+    if program:
+        process = await trio.lowlevel.open_process(
+            [*program, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=command.workspace,
+            env=command.environ,
+            start_new_session=True,
+        )
+    else:
+        process = start_piped(words, command.workspace, command.environ)
     assert process.stdout
     assert process.stderr
     try:
@@ -150,7 +158,7 @@ async def test_a_run_that_has_answered_ends_and_the_turns_of_others_go_on(comman
     """With its own exit code, its pipes closed; the process that others use has no terminal, and ends with them."""
     async with (
         open_held() as server,
-        in_pipes(command, "run", *at(server), "Hello") as first,
+        in_pipes(command, "run", *at(server), "Hello", program=CALLBOARD) as first,
     ):
         await server.is_asked.wait()
         async with counting(command) as other:

@@ -71,6 +71,7 @@ def start_warm(
     environ: Mapping[str, str],
     terminal: bool = False,
     program: str = "",
+    session: bool = False,
 ) -> WarmProcess:
     """Starts `callboard` on three descriptors, which stay the caller's to close.
 
@@ -81,6 +82,7 @@ def start_warm(
         environ: The whole of its environment.
         terminal: Whether `standard` is a terminal that is to be its own.
         program: A file of Python that is to run as the main program, and not `callboard`.
+        session: Whether it leads a session and a group of its own, as at a terminal.
     """
     read, write = os.pipe()
     request = {
@@ -88,6 +90,7 @@ def start_warm(
         "folder": str(folder),
         "environ": dict(environ),
         "terminal": terminal,
+        "session": session or terminal,
         "program": program,
     }
     try:
@@ -95,6 +98,42 @@ def start_warm(
     finally:
         os.close(write)
     return WarmProcess(read)
+
+
+class PipedProcess:
+    """A command's process between pipes, with what tests use of `trio.Process`.
+
+    Attributes:
+        pid: Its number.
+        stdout: What it prints.
+        stderr: What it complains of.
+    """
+
+    def __init__(self, process: WarmProcess, stdout: int, stderr: int) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.stdout = trio.lowlevel.FdStream(stdout)
+        self.stderr = trio.lowlevel.FdStream(stderr)
+        self.send_signal = process.send_signal
+        self.kill = process.kill
+
+    async def wait(self) -> int:
+        """Waits until it has ended."""
+        return await trio.to_thread.run_sync(self._process.wait)
+
+
+def start_piped(tokens: Sequence[str], folder: Path, environ: Mapping[str, str]) -> PipedProcess:
+    """Starts `callboard` in a session of its own, with nothing on its input."""
+    (out, to_print), (err, to_complain) = os.pipe(), os.pipe()
+    with nowhere() as null:
+        try:
+            process = start_warm(
+                tokens, (null, to_print, to_complain), folder, environ, session=True
+            )
+        finally:
+            os.close(to_print)
+            os.close(to_complain)
+    return PipedProcess(process, out, err)
 
 
 @contextmanager

@@ -147,8 +147,9 @@ def _become(request: dict[str, Any], standard: list[int]) -> NoReturn:
     for number, descriptor in enumerate(standard):
         os.dup2(descriptor, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    if request["terminal"]:
+    if request["session"]:
         os.setsid()
+    if request["terminal"]:
         fcntl.ioctl(2, termios.TIOCSCTTY)  # stdin may be a pipe
     os.chdir(request["folder"])
     os.environ.clear()
