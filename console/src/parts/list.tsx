@@ -117,7 +117,10 @@ export function WindowedList<Item extends Listed>(props: ListProps<Item>) {
       // One that scrolled has drawn in this frame already.
       const isDrawn = view.drawnAt >= now;
       view.frame = isDrawn ? requestAnimationFrame(goOn) : 0;
-      if (!isDrawn) again();
+      if (isDrawn) return;
+      // A script may have scrolled in this frame, and its event comes with the next one: what is drawn now must not take that back.
+      if (Math.abs((place.current?.scrollTop ?? view.top) - view.top) > 1) scrolled();
+      again();
     };
     view.frame = requestAnimationFrame(goOn);
   }

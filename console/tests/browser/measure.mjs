@@ -7,6 +7,8 @@ const origin = new URL(links[0]).origin;
 const PROFILE = process.env.CONSOLE_PROFILE ?? "";
 const FRAMES = 240;
 const STEP = 400;
+/** As a wheel that is turned fast. */
+const WHEEL = 100;
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--enable-precise-memory-info"] });
 const round = (value, digits = 0) => Number(value.toFixed(digits));
@@ -154,6 +156,8 @@ const rows = {
     });
     show("  memory at the end", { MB: await memory(client) });
     await page.locator(".scroll").focus();
+    await page.evaluate(() => longTasks.splice(0));
+    await scrolled("scrolling up 100 px a frame", client, cpu, page, -WHEEL);
     await page.evaluate(() => longTasks.splice(0));
     await scrolled("scrolling up 400 px a frame", client, cpu, page, -STEP);
     const { cpu: jump } = await cpu(async () => {

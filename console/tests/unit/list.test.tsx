@@ -39,6 +39,21 @@ describe("a windowed list", () => {
     expect(vi.getTimerCount()).toBe(0); // Nothing is drawn on and on.
   });
 
+  it("leaves alone what a script scrolled in a frame in which it draws on", async () => {
+    vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ height: 50 } as DOMRect);
+    vi.spyOn(Element.prototype, "scrollHeight", "get").mockReturnValue(500 * 50);
+    const subject = {};
+    await act(() => render(<WindowedList items={items} estimate={() => 50} label="all" subject={subject} draw={(item) => item.id} markOf={() => ""} size={500} toEnd="end" />, root()));
+    const view = document.querySelector(".scroll")!;
+    await act(() => void ((view.scrollTop = 10_000), view.dispatchEvent(new Event("scroll"))));
+    const count = () => document.querySelectorAll("[data-id]").length;
+    for (let frame = 0; frame < 3; frame++) await act(() => void vi.advanceTimersByTime(16));
+    const [before, top] = [count(), view.scrollTop];
+    view.scrollTop = top + 100; // Its event has not come.
+    await act(() => void vi.advanceTimersByTime(16));
+    expect([view.scrollTop, count() > before]).toEqual([top + 100, true]);
+  });
+
   it("stays at its end when the browser moves it for a view that grew, and leaves it for who scrolls up", async () => {
     let [height, whole] = [400, 25_000];
     vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockReturnValue({ height: 50 } as DOMRect);
