@@ -87,9 +87,10 @@ class Backoff:
 
     def _seconds(self, error: StreamError) -> float:
         longest = self._limits.retry_wait_seconds
-        if error.retry_after_seconds:  # a busy server can't mean "at once"
-            return min(error.retry_after_seconds + random.uniform(0, FIRST_WAIT_SECONDS), longest)
         most = min(FIRST_WAIT_SECONDS * 2**self.count, MOST_WAIT_SECONDS, longest)
+        if error.retry_after_seconds:  # a busy server can't mean "at once"
+            # All who were refused are told the same: who is refused again spreads further than before.
+            return min(error.retry_after_seconds + random.uniform(0, most), longest)
         return random.uniform(most / 2, most)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -70,10 +71,16 @@ def test_waits_grow_and_spread(seed: int) -> None:
     assert len(set(found)) == len(found)
 
 
-def test_the_providers_own_figure_is_waited_out_and_little_more() -> None:
+def test_the_providers_own_figure_is_waited_out_and_who_is_refused_again_spreads_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = waits(Limits(model_retries=20), fault(after=7))
-    assert all(7 <= seconds <= 7 + FIRST_WAIT_SECONDS for seconds in found)
+    assert all(seconds >= 7 for seconds in found)
+    assert found[0] <= 7 + FIRST_WAIT_SECONDS
     assert len(set(found)) > 1
+    monkeypatch.setattr(random, "uniform", lambda _, most: most)
+    longest = waits(Limits(model_retries=7), fault(after=7))
+    assert longest == [7.5, 8, 9, 11, 15, 15, 15]
 
 
 @pytest.mark.parametrize(("after", "times"), [(59.9, 3), (60, 3), (60.1, 0), (86400, 0)])
