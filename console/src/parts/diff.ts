@@ -55,6 +55,9 @@ export function partsOf(preview: string): Part[] {
   return parts;
 }
 
+/** "\\ No newline at end of file": it has no number in either text. */
+const isMark = (line: Line): boolean => line.sign === " " && line.old === 0 && line.now === 0;
+
 /** What went and what came in its place, beside each other. */
 export function pairsOf(lines: readonly Line[]): Pair[] {
   const pairs: Pair[] = [];
@@ -69,6 +72,9 @@ export function pairsOf(lines: readonly Line[]): Pair[] {
       if (come.length > 0) end();
       gone.push(line);
     } else if (line.sign === "+") come.push(line);
+    // That a line has no end is said of the line before, which is in the old text, in the new one, or in both.
+    else if (isMark(line) && come.length > 0) come.push(line);
+    else if (isMark(line) && gone.length > 0) gone.push(line);
     else {
       end();
       pairs.push([line, line]);

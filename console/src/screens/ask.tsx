@@ -2,9 +2,10 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { Methods } from "../link";
+import { useDraft } from "../parts/form";
 import { Icon } from "../parts/icon";
 import { left, shown } from "../parts/text";
-import { link, may, resolve, sessions, type ApprovalRow, type SessionRow } from "../store/app";
+import { ANSWER, link, may, resolve, sessions, type ApprovalRow, type SessionRow } from "../store/app";
 import { hrefOf } from "../store/route";
 import { words } from "../store/settings";
 import { said } from "../words/said";
@@ -56,7 +57,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
   const its = words.value;
   const [request, setRequest] = useState<Request | null>(null);
   const [now, setNow] = useState(() => Date.now());
-  const [reason, setReason] = useState("");
+  const { value: { reason }, set: write } = useDraft(ANSWER + row.approval_id, { reason: "" });
   const [scope, setScope] = useState("");
   /** For which paths an answer is to be remembered; `null` for that of the call. */
   const [pattern, setPattern] = useState<string | null>(null);
@@ -253,7 +254,7 @@ export function Ask({ row, isFull = true, isHere = false }: { row: ApprovalRow; 
             aria-label={its.ask.denyReason}
             placeholder={its.ask.denyReason}
             value={reason}
-            onInput={(event) => setReason(event.currentTarget.value)}
+            onInput={(event) => write({ reason: event.currentTarget.value })}
           />
         </div>
       ) : (

@@ -71,13 +71,14 @@ export function Chat() {
   const id = at.screen === "chat" ? at.id : null;
   const own = sending.waiting.value.filter((each) => each.sessionId === id && each.isOnRecord !== true);
   if (session === null && app.missing.value !== "") return <Missing />;
+  const mayWrite = app.link.welcome.value === null || app.may("session/prompt");
   if (id === null || session === null) {
     return (
       <div class="chat">
         {id === null ? (
           <div class="greeting">
-            <h2>{its.greeting}</h2>
-            <p>{its.greetingHint}</p>
+            <h2>{mayWrite ? its.greeting : its.looking}</h2>
+            <p>{mayWrite ? its.greetingHint : its.lookingHint}</p>
             {isRehearsing.value && (
               <p>
                 {its.rehearsal} {app.may("provider/create") && <a href="#/setup">{its.setUp}</a>}

@@ -14,8 +14,6 @@ import { Meter } from "./meter";
 import { further } from "./routes";
 
 const MAX_HEIGHT = 240;
-/** Escape twice within this time stops the turn. */
-const TWICE_MS = 1500;
 
 export function Composer({ session }: { session: Session | null }) {
   void app.revision.value; // the session is changed in place
@@ -23,10 +21,12 @@ export function Composer({ session }: { session: Session | null }) {
   const name = compose.place.value;
   const [text, setText] = useState(app.drafts.get(name) ?? "");
   const [isOver, setOver] = useState(false);
+  const place = useRef<HTMLDivElement>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const escapedAt = useRef(0);
   const isRunning = session !== null && session.turnId !== "";
+  const isReadOnly = !app.may("session/prompt") && app.link.welcome.value !== null;
+  const isDeleted = session !== null && session.deletedAt !== null;
   const files = compose.files.value;
 
   useEffect(() => {
@@ -39,6 +39,16 @@ export function Composer({ session }: { session: Session | null }) {
     element.style.height = "auto";
     element.style.height = `${Math.min(element.scrollHeight, MAX_HEIGHT)}px`;
   }, [text]);
+  // What is said for a moment stands above it, however high it is.
+  useEffect(() => {
+    const { style } = document.documentElement;
+    const observer = new ResizeObserver(() => style.setProperty("--writes", `${place.current?.offsetHeight ?? 0}px`));
+    if (place.current !== null) observer.observe(place.current);
+    return () => {
+      observer.disconnect();
+      style.removeProperty("--writes");
+    };
+  }, [isReadOnly, isDeleted]);
   // Files that are dropped anywhere on the page are meant for this; the browser would leave the page for them.
   useEffect(() => {
     const over = (event: DragEvent) => {
@@ -84,11 +94,6 @@ export function Composer({ session }: { session: Session | null }) {
   const key = (event: KeyboardEvent) => {
     // While a word is composed, as in Chinese, Enter takes the word.
     if (event.isComposing || event.keyCode === 229) return;
-    if (event.key === "Escape" && isRunning) {
-      event.stopPropagation();
-      if (event.timeStamp - escapedAt.current < TWICE_MS) void app.cancel();
-      escapedAt.current = event.timeStamp;
-    }
     if (event.key === "ArrowUp" && text === "" && session !== null) {
       const last = session.rows.findLast((row) => row.kind === "user" && !row.isDeleted);
       if (last !== undefined) {
@@ -106,10 +111,10 @@ export function Composer({ session }: { session: Session | null }) {
     event.preventDefault();
     attach(pasted);
   };
-  if (!app.may("session/prompt") && app.link.welcome.value !== null) return null;
-  if (session !== null && session.deletedAt !== null) return <Deleted session={session} />;
+  if (isReadOnly) return session === null ? null : <p class="notice">{its.readOnly}</p>;
+  if (isDeleted) return <Deleted session={session} />;
   return (
-    <div class="writes">
+    <div ref={place} class="writes">
       {Slash !== undefined && field.current !== null && (
         <Slash
           key={name}

@@ -32,7 +32,7 @@ export function Drawer({ isOpen, close }: { isOpen: boolean; close(): void }) {
         {sessionsProblem.value === null ? (
           <Reading />
         ) : sessions.value.length === 0 ? (
-          hits.value.length === 0 && <p class="empty">{sessionsProblem.value !== "" ? shown(sessionsProblem.value) : query.value !== "" ? its.noMatch : isSifted.value ? its.drawer.siftNone : isTrash.value ? its.drawer.noTrash : its.noSessions}</p>
+          hits.value.length === 0 && <p class="empty">{sessionsProblem.value !== "" ? shown(sessionsProblem.value) : query.value !== "" ? its.noMatch : isSifted.value ? its.drawer.siftNone : isTrash.value ? its.drawer.noTrash : may("session/prompt") ? its.noSessions : its.noneYet}</p>
         ) : (
           <ul>
             {sessions.value.map((row) => (

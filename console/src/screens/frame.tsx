@@ -1,4 +1,5 @@
 // What stands around every screen: the top bar with the state of the connection, the drawer, and what just went wrong.
+import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { clock } from "../parts/amounts";
 import { AskDialog, LinkDialog } from "../parts/dialog";
@@ -23,6 +24,10 @@ import { PageScreen } from "./page";
 import { loadAhead, screenOf, type ScreenName } from "./routes";
 
 const TOAST_MS = 10_000;
+/** As in look/narrow.css. */
+const narrow = globalThis.matchMedia?.("(max-width: 719px)");
+const isNarrow = signal(narrow?.matches ?? false);
+narrow?.addEventListener("change", () => (isNarrow.value = narrow.matches));
 
 /** What is shown, in a few words; of the chat, the title of its session. */
 function titleOf(at: Route): string {
@@ -61,17 +66,29 @@ export function Frame() {
       document.getElementById("main")?.focus();
     }
   }, [place]);
+  // Where the list lies over the page, the page is out of reach until it is closed, by keys as by eye.
+  const isOver = isDrawn && isNarrow.value;
+  const menu = useRef<HTMLButtonElement>(null);
+  const wasOver = useRef(false);
+  useEffect(() => {
+    const drawer = document.getElementById("drawer");
+    const isLost = document.activeElement === document.body || drawer?.contains(document.activeElement) === true;
+    if (isOver && drawer?.contains(document.activeElement) === false) drawer.querySelector<HTMLElement>(at.screen === "sessions" ? "input[type=search]" : "a, button")?.focus();
+    else if (!isOver && wasOver.current && isLost) menu.current?.focus();
+    wasOver.current = isOver;
+  }, [isOver]);
   if (app.isLoggedOut.value) return <Login />;
   return (
-    <div class="frame" onKeyDown={(event) => event.key === "Escape" && setDrawn(false)}>
-      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
+    <div class="frame" onKeyDown={(event) => event.key === "Escape" && isDrawn && (event.preventDefault(), setDrawn(false))}>
+      <a class="skip" inert={isOver} href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
         {its.skip}
       </a>
       <Drawer isOpen={isDrawn} close={() => setDrawn(false)} />
       {isDrawn && <div class="veil" onClick={() => setDrawn(false)} />}
-      <div class="body">
+      <div class="body" inert={isOver}>
         <header class="bar">
           <button
+            ref={menu}
             type="button"
             class="quiet menu"
             aria-label={its.menu}

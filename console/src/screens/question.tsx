@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { Question } from "../fold/session";
 import { askToOpen } from "../parts/dialog";
 import { answerOf, begun, type Problem } from "../parts/fields";
+import { useDraft } from "../parts/form";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
 import { textOf } from "../store/problem";
@@ -54,9 +55,9 @@ export function Asked({ question, isHere = true }: { question: Question; isHere?
           {buttons}
         </div>
       ) : form !== null ? (
-        <Fields fields={fields} isBusy={isBusy} answer={(text) => answer({ text })} others={buttons} />
+        <Fields id={question.question_id} fields={fields} isBusy={isBusy} answer={(text) => answer({ text })} others={buttons} />
       ) : (
-        <Free answer={(text) => answer({ text })} isBusy={isBusy} others={buttons} />
+        <Free id={question.question_id} answer={(text) => answer({ text })} isBusy={isBusy} others={buttons} />
       )}
       {problem !== "" && (
         <p class="problem" role="alert">
@@ -68,14 +69,17 @@ export function Asked({ question, isHere = true }: { question: Question; isHere?
 }
 
 interface PartProps {
+  /** Of the question: what is written is kept until it is answered. */
+  id: string;
   isBusy: boolean;
   answer(text: string): void;
   others: ComponentChildren;
 }
 
-function Free({ answer, isBusy, others }: PartProps) {
+function Free({ id, answer, isBusy, others }: PartProps) {
   const its = words.value.question;
-  const [text, setText] = useState("");
+  const { value, set } = useDraft(app.ANSWER + id, { text: "" });
+  const { text } = value;
   return (
     <form
       onSubmit={(event) => {
@@ -85,7 +89,7 @@ function Free({ answer, isBusy, others }: PartProps) {
     >
       <div class="buttons">{others}</div>
       <div class="line">
-        <input type="text" aria-label={its.answer} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        <input type="text" aria-label={its.answer} value={text} onInput={(event) => set({ text: event.currentTarget.value })} />
         <button type="submit" class="primary" disabled={isBusy || text.trim() === ""}>
           {its.answer}
         </button>
@@ -94,11 +98,11 @@ function Free({ answer, isBusy, others }: PartProps) {
   );
 }
 
-function Fields({ fields, answer, isBusy, others }: PartProps & { fields: readonly FormField[] }) {
+function Fields({ id, fields, answer, isBusy, others }: PartProps & { fields: readonly FormField[] }) {
   const its = words.value.question;
-  const [filled, setFilled] = useState(() => begun(fields));
+  const { value: filled, set: fill } = useDraft(app.ANSWER + id, begun(fields));
   const [wrong, setWrong] = useState<Problem | null>(null);
-  const set = (name: string, value: string | boolean | readonly string[]) => setFilled({ ...filled, [name]: value });
+  const set = (name: string, value: string | boolean | readonly string[]) => fill({ [name]: value });
   return (
     <form
       class="fields"

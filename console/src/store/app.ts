@@ -223,6 +223,14 @@ function noteQuestion(id: string, by: string): void {
   if (by !== "" && !isOurs && questions.peek().some((each) => each.question_id === id && isInSight(each))) toast.value = words.peek().question.answered(by);
 }
 
+/** Under this, with the id of what is asked, a form keeps an answer that is begun. */
+export const ANSWER = "answer:";
+
+/** An answer that is begun goes with what it is to: so there are no more of them than things that wait. */
+function dropAnswers(): void {
+  drafts.keepOnly(`form:${ANSWER}`, new Set(waiting.peek().map((row) => (isQuestion(row) ? row.question_id : row.approval_id))));
+}
+
 /** Answers may come in another order than they were asked for: what is older than what was taken is not due any more. */
 function inOrder(): () => () => boolean {
   let asked = 0;
@@ -362,6 +370,7 @@ export async function readApprovals(): Promise<void> {
   try {
     await Promise.all([readRows(), readQuestions()]);
     waitingProblem.value = "";
+    if (isDue() && areDue()) dropAnswers();
   } catch (error) {
     if (isGone(error)) return;
     say(error);

@@ -170,6 +170,9 @@ export function takeOut(id: string): void {
   given.value = { ...given.value, [place.value]: own.filter((each) => each.id !== id) };
 }
 
+/** Whether files were added that did not go out. */
+export const hasFiles = (): boolean => Object.values(given.peek()).some((each) => each.length > 0);
+
 /** The next login may be of somebody else. */
 export function forget(): void {
   for (const each of Object.values(given.peek()).flat()) if (each.url !== "") URL.revokeObjectURL(each.url);

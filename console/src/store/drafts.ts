@@ -14,6 +14,25 @@ export class Drafts {
     this.#kept((store) => (text === "" ? store.removeItem(PREFIX + id) : store.setItem(PREFIX + id, text)));
   }
 
+  /** Whether something is written that was not sent: what was chosen beside it, and whose text it is, is not. */
+  hasText(): boolean {
+    return this.#names().some((name) => !/^(choices|foreign):/.test(name) && (this.get(name) ?? "").trim() !== "");
+  }
+
+  /** Of a kind, keep those of these ids alone: the others are of what is over. */
+  keepOnly(kind: string, ids: ReadonlySet<string>): void {
+    for (const name of this.#names()) {
+      if (!name.startsWith(kind) || ids.has(name.slice(kind.length))) continue;
+      this.set(name, "");
+      this.#own.delete(name);
+    }
+  }
+
+  #names(): string[] {
+    const kept = this.#kept((store) => Object.keys(store).filter((key) => key.startsWith(PREFIX))) ?? [];
+    return [...new Set([...this.#own.keys(), ...kept.map((key) => key.slice(PREFIX.length))])];
+  }
+
   clear(): void {
     this.#own.clear();
     this.#kept((store) => {

@@ -4,6 +4,8 @@ import type { ListHandle } from "../parts/list";
 import * as app from "./app";
 import { hrefOf } from "./route";
 
+/** Escape twice within this time stops the turn. */
+const TWICE_MS = 1500;
 /** `g` and another key within this time go to a screen. */
 const SECOND_MS = 1500;
 
@@ -14,6 +16,7 @@ export const isFinding = signal(false);
 export const list: { current: ListHandle | null } = { current: null };
 
 let begunAt = -SECOND_MS;
+let escapedAt = -TWICE_MS;
 
 export function begin(): void {
   addEventListener("keydown", (event) => {
@@ -27,6 +30,7 @@ export function begin(): void {
       event.preventDefault();
       return;
     }
+    if (event.key === "Escape") return escape(event);
     if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
     const run = event.timeStamp - begunAt < SECOND_MS ? GO[event.key] : KEYS[event.key];
     begunAt = event.key === "g" ? event.timeStamp : -SECOND_MS;
@@ -36,8 +40,20 @@ export function begin(): void {
   });
 }
 
+/** Stop the turn of the open session at the second press; what a dialog or another field does with the key comes first. */
+function escape(event: KeyboardEvent): void {
+  const isInComposer = event.target instanceof Element && event.target.closest("form.composer") !== null;
+  const session = app.open.peek();
+  if (isCovered() || (isWriting(event.target) && !isInComposer) || app.route.peek().screen !== "chat" || session === null || session.turnId === "") return;
+  const isSecond = event.timeStamp - escapedAt < TWICE_MS;
+  escapedAt = isSecond ? -TWICE_MS : event.timeStamp;
+  if (isSecond) void app.cancel();
+}
+
+const isCovered = (): boolean => document.querySelector("dialog[open], :popover-open") !== null;
+
 function isWriting(target: EventTarget | null): boolean {
-  if (document.querySelector("dialog[open], :popover-open") !== null) return true;
+  if (isCovered()) return true;
   return target instanceof Element && target.closest("input, textarea, select, [contenteditable]") !== null;
 }
 

@@ -1,5 +1,6 @@
 // From the login to the logout: what begins with the connection, and what ends with the login.
 import { batch, effect } from "@preact/signals";
+import { askFirst } from "../parts/dialog";
 import * as app from "./app";
 import * as attached from "./attached";
 import * as compose from "./compose";
@@ -76,7 +77,11 @@ export function loggedIn(): void {
   app.link.start();
 }
 
+/** Log out. What was written and not sent ends with the login: who has such is asked first. */
 export async function leave(): Promise<void> {
+  const its = words.peek();
+  const isWritten = inputs.waiting.peek().length > 0 || compose.hasFiles() || app.drafts.hasText();
+  if (isWritten && (await askFirst({ title: its.login.leaveTitle, text: its.login.leaveText, action: its.logOut, isBad: true })) === null) return;
   app.link.stop();
   await login.logOut();
   ended();

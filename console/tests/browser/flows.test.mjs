@@ -218,6 +218,19 @@ for (const [name, options] of [
     await page.locator("section.ask button.primary").click();
     await page.locator("main").getByText(/Done\. It says/).waitFor();
     if (name.includes("narrow")) {
+      // By keys alone: the list has the focus while it lies over the page, Tab leaves it for nothing of the page, and Escape leads back.
+      await page.locator("button.menu").focus();
+      await page.keyboard.press("Enter");
+      await page.locator("#drawer.is-open").waitFor();
+      const isWithin = (where) => page.evaluate((each) => document.activeElement.closest(each) !== null, where);
+      assert.ok(await isWithin("#drawer"));
+      for (let count = 0; count < 12; count++) {
+        await page.keyboard.press("Tab");
+        assert.ok(!(await isWithin(".body, .skip")), "Tab went under the veil");
+      }
+      await page.keyboard.press("Escape");
+      await page.locator("#drawer.is-open").waitFor({ state: "detached" });
+      assert.ok(await isWithin("button.menu"));
       await page.locator("button.menu").click();
       await page.locator("#drawer.is-open").waitFor();
       await atRest(page);

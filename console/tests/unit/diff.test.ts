@@ -45,8 +45,16 @@ describe("a preview", () => {
       ["three", null],
       ["four", "four"],
       [null, "five"],
-      ["\\ no line end", "\\ no line end"],
+      [null, "\\ no line end"],
     ]);
+    const [last] = hunks("@@ -1,2 +1,2 @@\n one\n-old\n\\ No newline at end of file\n+new\n\\ No newline at end of file");
+    expect(pairsOf(last!).map(([left, right]) => [left?.text ?? null, right?.text ?? null])).toEqual([
+      ["one", "one"],
+      ["old", "new"],
+      ["\\ No newline at end of file", "\\ No newline at end of file"],
+    ]);
+    const [both] = hunks("@@ -1,2 +1,2 @@\n-old\n+new\n same\n\\ No newline at end of file");
+    expect(pairsOf(both!).at(-1)!.map((each) => each?.text)).toEqual(["\\ No newline at end of file", "\\ No newline at end of file"]);
     const line = (sign: Line["sign"], text: string): Line => ({ sign, text, old: 1, now: 1 });
     expect(pairsOf([line("+", "a"), line("-", "b"), line("+", "c")]).map((pair) => pair.map((each) => each?.text))).toEqual([[undefined, "a"], ["b", "c"]]);
   });

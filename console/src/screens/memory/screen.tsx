@@ -21,6 +21,13 @@ const PAGE = 100;
 const FOUND = 100;
 const PAUSE_MS = 200;
 
+/** Each agent has its memory, and each its best; of several, the best of all stand before their second best. */
+async function found(query: string, agents: readonly string[]): Promise<One[]> {
+  const all = await Promise.all(agents.map(async (agent) => (await app.link.request("memory/search", { query, limit: FOUND, agent })).memories));
+  const most = Math.max(0, ...all.map((each) => each.length));
+  return Array.from({ length: most }, (_, at) => all.flatMap((each) => each.slice(at, at + 1))).flat();
+}
+
 export default function Memory() {
   const text = its.value;
   const [agent, setAgent] = useState("");
@@ -36,10 +43,10 @@ export default function Memory() {
   const read = async (before: string | null = null) => {
     const own = ++latest.current;
     try {
-      const { memories } =
+      const memories =
         query.trim() === ""
-          ? await app.link.request("memory/list", { limit: PAGE, ...(agent === "" ? {} : { agent }), ...(before === null ? {} : { before }) })
-          : await app.link.request("memory/search", { query, limit: FOUND, agent: agent || "general" });
+          ? (await app.link.request("memory/list", { limit: PAGE, ...(agent === "" ? {} : { agent }), ...(before === null ? {} : { before }) })).memories
+          : await found(query, agent === "" && names.length > 0 ? names : [agent || "general"]);
       if (own !== latest.current) return;
       setAll((old) => [...(before === null ? [] : (old ?? [])), ...memories]);
       setMore(query.trim() === "" && memories.length === PAGE);
@@ -52,14 +59,14 @@ export default function Memory() {
     if (!isOpen) return;
     const timer = setTimeout(() => void read(), query === "" ? 0 : PAUSE_MS);
     return () => clearTimeout(timer);
-  }, [agent, query, isOpen]);
+  }, [agent, query, isOpen, query === "" ? "" : names.join("/")]);
   useEffect(() => {
     if (!isOpen) return;
     app.link.request("topic/subscribe", { topic: "runtime" }).catch(() => undefined);
     return app.link.listen((name, params) => {
       if (name === "topic/update" && (params as { topic: string }).topic === "runtime") void read();
     });
-  }, [isOpen, agent, query]);
+  }, [isOpen, agent, query, names.join("/")]);
   const forget = async (memory: One) => {
     if ((await askFirst({ title: text.forgetTitle, text: text.forgetText, lines: [memory.text], action: text.forget, isBad: true })) === null) return;
     if (!(await done(() => app.link.request("memory/delete", { memory_id: memory.memory_id })))) return;
@@ -134,7 +141,9 @@ function Add({ agents, agent, end }: { agents: readonly string[]; agent: string;
   const text = its.value;
   const draft = useDraft("memory", { text: "", tags: "", agent: agent || "general" });
   const { value, set } = draft;
-  const session = app.sessions.value.find((each) => each.agent === value.agent);
+  // Whatever the list at the left is searched for.
+  const sessions = useResource(() => app.link.request("session/list", { agent: value.agent, limit: 1 }), [], [value.agent]);
+  const session = sessions.value?.sessions[0];
   const sending = useSending(async () => {
     const tags = value.tags.split(/[,，]/).map((each) => each.trim()).filter((each) => each !== "");
     await app.link.request("memory/store", { session_id: session?.session_id ?? "", text: value.text, tags, idempotency_key: crypto.randomUUID() });

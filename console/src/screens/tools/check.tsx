@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Methods } from "../../link";
 import { Field } from "../../parts/form";
-import { Facts, Mark } from "../../parts/page";
+import { Facts, Mark, Reading } from "../../parts/page";
 import { refusal } from "../../parts/refusal";
 import { shown } from "../../parts/text";
 import * as app from "../../store/app";
@@ -13,11 +13,17 @@ import { its } from "../../words/screens/tools";
 
 type Answer = Methods["policy/check"]["result"];
 
+/** So many sessions can be chosen, the latest. */
+const MAX_SESSIONS = 200;
 const KINDS = { allow: "good", ask: "warn", deny: "bad" } as const;
 
 export function PolicyCheck() {
   const text = its.value.check;
-  const [session, setSession] = useState(app.sessions.value[0]?.session_id ?? "");
+  // The list at the left may be searched, or be of the deleted.
+  const listed = useResource(() => app.link.request("session/list", { limit: MAX_SESSIONS }), []);
+  const sessions = listed.value?.sessions ?? [];
+  const [chosen, setSession] = useState("");
+  const session = chosen || (sessions[0]?.session_id ?? "");
   const [tool, setTool] = useState("");
   const [json, setJson] = useState("{}");
   const [answer, setAnswer] = useState<Answer | null>(null);
@@ -38,7 +44,8 @@ export function PolicyCheck() {
     set(event.currentTarget.value);
     setAnswer(null);
   };
-  if (app.sessions.value.length === 0) return <p class="empty">{text.noSession}</p>;
+  if (listed.value === null && listed.problem === "") return <Reading />;
+  if (sessions.length === 0) return <p class="empty">{text.noSession}</p>;
   return (
     <form
       class="sheet fields policy-check"
@@ -51,7 +58,7 @@ export function PolicyCheck() {
       <Field label={text.session}>
         {(own) => (
           <select {...own} value={session} onChange={change(setSession)}>
-            {app.sessions.value.map((each) => (
+            {sessions.map((each) => (
               <option key={each.session_id} value={each.session_id}>
                 {shown(each.title) || words.value.untitled} · {shown(each.agent)}
               </option>

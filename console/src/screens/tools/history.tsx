@@ -20,6 +20,8 @@ const DAYS: Record<Time, number> = { day: 1, week: 7, month: 30, all: 0 };
 const PAGE = 50;
 /** The most that the daemon gives at once. */
 const MAX_PAGE = 500;
+/** So many sessions can be chosen, the latest. */
+const MAX_SESSIONS = 200;
 const STATES = ["success", "error", "denied", "timeout", "cancelled", "interrupted", "deferred", "waiting", "running"] as const;
 
 export function History({ tool }: { tool: string }) {
@@ -32,6 +34,8 @@ export function History({ tool }: { tool: string }) {
   const [problem, setProblem] = useState("");
   const latest = useRef(0);
   const isReadingMore = useRef(false);
+  // The list at the left may be searched, or be of the deleted.
+  const sessions = useResource(() => app.link.request("session/list", { limit: MAX_SESSIONS }), []);
   const tools = useResource(() => app.link.request("tool/list", {}), ["tools"]);
   // Another value each time that a call begins or ends, in whichever session.
   const { value: happened } = useResource(async () => ({}), ["status"]);
@@ -103,7 +107,7 @@ export function History({ tool }: { tool: string }) {
           {(attributes) => (
             <select {...attributes} value={session} onChange={(event) => setSession(event.currentTarget.value)}>
               <option value="">{text.all}</option>
-              {app.sessions.value.map((each) => (
+              {(sessions.value?.sessions ?? []).map((each) => (
                 <option key={each.session_id} value={each.session_id}>
                   {shown(each.title || words.value.untitled)}
                 </option>
