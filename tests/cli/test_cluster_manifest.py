@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from callboard.gateway.lifecycle import END_SECONDS
 from callboard.runtime.errors import ValidationError
 from support.cli.command import Command
 from support.cli.command import command as command
+from support.cluster.kubernetes_kinds import KINDS, check_kind
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "cluster.toml"
 GOLDEN = Path(__file__).parents[1] / "support" / "cluster" / "manifests"
@@ -84,6 +87,62 @@ def test_systemd_reads_the_units_without_a_complaint(file: ClusterFile, tmp_path
         if name.endswith(".service"):
             assert complaints(text) == ""
             assert "LoadCredentail" in complaints(text.replace("LoadCred", "LoadCredentail", 1))
+
+
+INSTALL = """#!{python}
+import os, sys
+words = sys.argv[1:]
+while named := {{"-o", "-g"}} & set(words):
+    at = words.index(named.pop())
+    del words[at : at + 2]
+os.execv("{install}", ["install", *words])
+"""
+"""`install` for a user who can't give files away."""
+
+
+def test_the_commands_of_the_document_leave_what_a_unit_needs(
+    file: ClusterFile, tmp_path: Path
+) -> None:
+    """As they stand there, in folders of the test; users and services are not the machine's."""
+    text = (EXAMPLE.parent / "scale.md").read_text(encoding="utf-8")
+    block = text.partition("**systemd**")[2].partition("```sh\n")[2].partition("```")[0]
+    there, programs = tmp_path / "machine", tmp_path / "programs"
+    for folder in ("etc/systemd/system", "var/lib", "srv"):
+        (there / folder).mkdir(parents=True)
+    programs.mkdir()
+    for name in ("useradd", "systemctl", "callboard", "runuser"):
+        (programs / name).write_text(f"#!/bin/sh\necho {name} $* >> {tmp_path}/ran\n")
+    (programs / "install").write_text(
+        INSTALL.format(python=sys.executable, install=shutil.which("install"))
+    )
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    for name, unit in systemd_files(file).items():
+        (tmp_path / "units" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "units" / name).write_text(unit)
+    for folder in ("etc", "var", "srv"):
+        block = block.replace(f" /{folder}/", f" {there}/{folder}/")
+    path = f"{programs}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["sh", "-eu", "-c", block],
+        cwd=tmp_path,
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    unit = (there / "etc/systemd/system/callboard.service").read_text()
+    needed = re.findall(r"^(?:ReadWritePaths|EnvironmentFile)=(.*)|--config (\S+)|LoadCredential=\S+?:(.*)", unit, re.MULTILINE)  # fmt: skip
+    paths = [each for found in needed for line in found for each in line.split()]
+    assert len(paths) == 5
+    assert [each for each in paths if not (there / each[1:]).exists()] == []
+    for name in ("database-password", "environment"):
+        assert (there / "etc/callboard" / name).stat().st_mode & 0o77 == 0
+    done = (tmp_path / "ran").read_text()
+    assert "systemctl enable --now callboard" in done
+    assert "token create owner --role admin" in done.splitlines()[-1]
 
 
 def test_a_unit_is_hardened_as_that_of_one_daemon_is(file: ClusterFile) -> None:
@@ -168,6 +227,61 @@ def test_kubernetes_own_program_knows_every_field(file: ClusterFile, tmp_path: P
         assert "spec.template.spec.containers.0.livenesProbe.periodSeconds" in lost(
             made, read_back(made)
         )
+
+
+def test_objects_beside_the_pods_have_fields_of_their_kinds_alone(file: ClusterFile) -> None:
+    others = {key: each for key, each in documents(file).items() if key[0] != "StatefulSet"}
+    assert {kind for kind, _ in others} == KINDS.keys()
+    for each in others.values():
+        check_kind(each)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "wrong"),
+    [
+        ("ConfigMap", (), {"datas": {}}),
+        ("ConfigMap", ("data",), {"callboard.toml": 1}),
+        ("ConfigMap", ("metadata",), {"name": "Callboard"}),
+        ("ConfigMap", (), {"apiVersion": "v2"}),
+        ("Service", ("spec",), {"clusterIp": "None"}),
+        ("Service", ("spec",), {"publishNotReadyAddress": True}),
+        ("Service", ("spec", "ports", 0), {"targetPort": "a name of more than fifteen"}),
+        ("Service", ("spec", "ports", 0), {"port": 0}),
+        ("Service", ("spec", "selector"), {"app": "not a value"}),
+        ("PodDisruptionBudget", ("spec",), {"maxUnavailble": 1}),
+        ("PodDisruptionBudget", ("spec",), {"minAvailable": 1}),
+        ("PodDisruptionBudget", ("spec", "selector"), {"app": "callboard"}),
+    ],
+)
+def test_a_field_that_a_kind_does_not_have_is_found(
+    file: ClusterFile, kind: str, place: tuple[str | int, ...], wrong: dict[str, Any]
+) -> None:
+    made = documents(file)[kind, "callboard"]
+    there: Any = made
+    for key in place:
+        there = there[key]
+    there.update(wrong)
+    with pytest.raises(msgspec.ValidationError):
+        check_kind(made)
+
+
+def test_objects_name_each_other_as_they_are_called(file: ClusterFile) -> None:
+    every = documents(file)
+    stateful, pod = every["StatefulSet", "callboard"]["spec"], pod_of(file)
+    labels, (container,) = stateful["template"]["metadata"]["labels"], pod["containers"]
+    assert ("Service", stateful["serviceName"]) in every
+    for name in ("callboard", "callboard-nodes"):
+        spec = every["Service", name]["spec"]
+        assert spec["selector"].items() <= labels.items()
+        assert [each["targetPort"] for each in spec["ports"]] == [container["ports"][0]["name"]]
+    budget = every["PodDisruptionBudget", "callboard"]["spec"]
+    assert budget["selector"] == stateful["selector"] == {"matchLabels": labels}
+    [configured] = [each["configMap"] for each in pod["volumes"] if "configMap" in each]
+    [mounted] = [each["subPath"] for each in container["volumeMounts"] if "subPath" in each]
+    assert mounted in every["ConfigMap", configured["name"]]["data"]
+    claims = [each["metadata"]["name"] for each in stateful["volumeClaimTemplates"]]
+    volumes = [*claims, *(each["name"] for each in pod["volumes"])]
+    assert sorted(each["name"] for each in container["volumeMounts"]) == sorted(volumes)
 
 
 def lost(made: Any, found: Any, place: str = "") -> list[str]:

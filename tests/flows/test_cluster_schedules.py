@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Collection, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from callboard.embedding.runtime import host_of
 from callboard.embedding.unattended import scheduler
 from callboard.embedding.unattended.firing import sender_of
 from callboard.embedding.unattended.scheduler import LookAgain, firing
+from callboard.embedding.unattended.settled import Settled, SettledTimes
 from callboard.providers.testing.script import reply
 from callboard.runtime.cluster.nodes import Owner
 from callboard.runtime.cluster.placement import winner_of
@@ -133,6 +135,40 @@ async def test_what_one_node_left_out_no_other_fires(url: str, tmp_path: Path) -
         assert await a.runtime.sessions() == []
         [row] = await second.runtime.schedules.list()
         assert row.skipped_at_ms == DUE
+
+
+class Shared:
+    """What the database has of settled times, in memory."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, str] = {}
+
+    async def settled_times(self) -> dict[str, str]:
+        return self.entries
+
+    async def settle_times(self, entries: Collection[tuple[str, int, str]]) -> None:
+        self.entries.update((name, entry) for name, _, entry in entries)
+
+
+async def test_a_daemon_that_becomes_a_node_brings_in_what_it_has_settled(tmp_path: Path) -> None:
+    noon, alone, shared = replace(MORNING, name="noon"), SettledTimes(tmp_path), Shared()
+    await alone.load()
+    for schedule in (MORNING, noon):
+        alone.entry(schedule, DUE - 1)
+        alone.skip(schedule, DUE, "too late")
+    await alone.save()
+    later = Settled(timing=noon.timing, until_ms=NEXT_DUE)
+    shared.entries[f"noon {noon.timing}"] = msgspec.json.encode(later).decode()
+    node = SettledTimes(tmp_path, shared)
+    await node.load()
+    assert node.known(MORNING.name) == alone.known(MORNING.name)
+    assert node.known("noon") == later  # what the nodes have settled since counts
+    await node.save()
+    other = SettledTimes(tmp_path / "other", shared)
+    await other.load()
+    known = other.known(MORNING.name)
+    assert known is not None
+    assert (known.until_ms, known.skipped_at_ms) == (DUE, DUE)
 
 
 async def test_a_schedule_that_the_first_node_lacks_is_fired_by_the_next(

@@ -73,7 +73,7 @@ class SettledTimes:
 
     Args:
         folder: The data folder; `None` keeps it in memory.
-        shared: Keeps it in the database instead, for all nodes of a cluster.
+        shared: Keeps it in the database instead, for all nodes of a cluster; a file of the time before is read.
     """
 
     def __init__(self, folder: Path | None, shared: SharedTimes | None = None) -> None:
@@ -88,7 +88,8 @@ class SettledTimes:
     async def load(self) -> None:
         """Read the file, once; one that can't be read is as none, and is logged.
 
-        What other nodes have settled is read each time, and counts from then on.
+        What other nodes have settled is read each time, and counts from then on. The file of a daemon that was alone
+        before it was a node says what no node needs to fire.
 
         Raises:
             StorageError: The database can't be read.
@@ -101,7 +102,6 @@ class SettledTimes:
                     known.timing == found.timing and known.until_ms < found.until_ms
                 ):
                     self._entries[name] = found
-            return
         if self._is_loaded:
             return
         path, self._is_loaded = self._path, True
@@ -109,9 +109,17 @@ class SettledTimes:
             return
         try:
             data = await trio.to_thread.run_sync(read_private, path, MAX_BYTES)
-            self._entries = _SETTLED.decode(data or b"{}")
+            own = _SETTLED.decode(data or b"{}")
         except (StorageError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             logger.error("%s can't be used; firings missed before now are not run: %s", path, error)
+            return
+        if self._shared is None:
+            self._entries = own
+            return
+        for name, entry in own.items():
+            known = self._entries.get(name)
+            if known is None or (known.timing == entry.timing and known.until_ms < entry.until_ms):
+                self._put(name, entry)
 
     def known(self, name: str) -> Settled | None:
         """Return what is settled of a schedule, if it was ever looked at."""
