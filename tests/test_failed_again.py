@@ -32,7 +32,7 @@ def again(folder: Path, *failed: str, status: int = 1) -> tuple[int, list[str], 
     found = folder / ".pytest_cache/v/cache/lastfailed"
     found.parent.mkdir(parents=True)
     found.write_text(json.dumps(dict.fromkeys(failed, True)))
-    command = [sys.executable, SCRIPT, str(status), "./pytest", "-p", "more"]
+    command = [sys.executable, str(SCRIPT), str(status), "./pytest", "-p", "more"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     runs = folder / "runs"
     return done.returncode, runs.read_text().splitlines() if runs.exists() else [], done.stdout

@@ -378,7 +378,7 @@ async def test_a_node_deletes_what_nobody_uses_and_leaves_the_sessions_of_others
         async with opened(url, "a", tmp_path) as a:
             last = (await a.create_session()).session_id
             settings = SessionSettings(keep_idle_days=1, max_store_mib=1)
-            pruning = SessionPruning(host_of(a).keeping, a.store, lambda: settings)
+            pruning = SessionPruning(host_of(a).keeping, host_of(a).plan.store, lambda: settings)
 
             async def full() -> StoreSize:
                 await trio.lowlevel.checkpoint()
