@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 import trio
 
@@ -69,17 +67,9 @@ async def test_a_late_turn_that_is_over_before_anybody_listens_is_shown(
     program = f"WHEN = {when!r}\n{LATE_LISTENER}"
     async with open_scripted_server([reply(calls=[AWAY]), said, said, said]) as server:
         with trio.fail_after(PATIENCE_SECONDS):
-            done = await trio.run_process(
-                [sys.executable, "-c", program, "run", *at(server), "Go."],
-                capture_stdout=True,
-                check=False,
-                cwd=command.workspace,
-                env=command.environ,
-            )
+            done = await command.changed(program, "run", *at(server), "Go.")
         server.assert_complete()
-    shown = done.stdout.decode()
-    assert done.returncode == 0
-    assert shown == "It found a key.\n"
+    assert (done.code, done.out) == (0, "It found a key.\n")
 
 
 async def test_nothing_is_waited_for_where_nothing_runs(command: Command) -> None:

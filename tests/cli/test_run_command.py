@@ -31,7 +31,7 @@ from callboard.runtime.events import CallFinished, TurnEnded
 from callboard.runtime.store.codec import decode_event
 from support.cli.command import PATIENCE_SECONDS, Command, at
 from support.cli.command import command as command
-from support.cli.warm_process import nowhere, start_warm
+from support.cli.warm_process import nowhere, start_piped, start_warm
 from support.sandbox.sandbox_users import needs_sandbox
 from support.waits import until
 
@@ -272,15 +272,12 @@ async def test_a_reader_that_stops_holds_no_interrupt_up(
     flood = reply(["x" * 65536] * 100)
     async with open_scripted_server([flood]) as server:
         with trio.fail_after(PATIENCE_SECONDS):
-            process = await trio.lowlevel.open_process(
-                [sys.executable, "-c", STOPPED_READER, grace, "run", *at(server), "--json", "Go"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=command.workspace,
-                env=command.environ,
+            process = start_piped(
+                (grace, "run", *at(server), "--json", "Go"),
+                command.workspace,
+                command.environ,
+                command.written(STOPPED_READER),
             )
-            assert process.stdout is not None
-            assert process.stderr is not None
             async with process.stdout, process.stderr:
                 await process.stdout.receive_some(1)
                 daemon = find_daemon(command.home / "data")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import trio
 
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
 from support.cli.command import PATIENCE_SECONDS, Command, at
 from support.cli.command import command as command
+from support.cli.warm_process import start_piped
 
 ANSWERS = {
     "Begin": reply("Begun."),
@@ -38,17 +36,8 @@ async def test_a_run_that_goes_on_with_a_session_in_use_waits_for_it(command: Co
         async with command.at_terminal(*line, "--policy", "strict", "One") as first:
             await first.expect("your answer:")
             with trio.fail_after(PATIENCE_SECONDS):
-                second = await trio.lowlevel.open_process(
-                    [sys.executable, "-m", "callboard", *line, "Two"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    cwd=command.workspace,
-                    env=command.environ,
-                )
+                second = start_piped((*line, "Two"), command.workspace, command.environ)
                 try:
-                    assert second.stdout
-                    assert second.stderr
                     said = b""
                     while b"works in session_" not in said:
                         said += (piece := await second.stderr.receive_some())
@@ -63,6 +52,8 @@ async def test_a_run_that_goes_on_with_a_session_in_use_waits_for_it(command: Co
                     second.kill()
                     with trio.CancelScope(shield=True):
                         await second.wait()
+                        await second.stdout.aclose()
+                        await second.stderr.aclose()
     assert (command.workspace / "a.txt").read_text() == "a"
     assert (command.workspace / "b.txt").read_text() == "b"
     assert await command.outcomes() == ["answered"] * 3

@@ -21,6 +21,7 @@ from callboard.runtime.store.sqlite_store import open_reader
 from support.cli.chat_scene import CTRL_D, READY, chatting, leave, prompt, say, scripted, serving
 from support.cli.chat_scene import command as command
 from support.cli.command import PATIENCE_SECONDS, Command, at
+from support.cli.warm_process import start_piped
 from support.waits import until
 
 MAY_GO_ON = r"`callboard run --session session_\w+`, without a prompt, says what became of it"
@@ -327,15 +328,8 @@ async def test_a_run_whose_daemon_ends_before_it_comes_in_takes_its_place(
     """Many short runs at once: of each the sessions may be gone when the next one has found them."""
     async with scripted(command, reply("Done.")):
         with trio.fail_after(PATIENCE_SECONDS):
-            done = await trio.run_process(
-                [sys.executable, "-c", STALE, kind, "run", "One"],
-                capture_stdout=True,
-                capture_stderr=True,
-                check=False,
-                cwd=command.workspace,
-                env=command.environ,
-            )
-    assert (done.returncode, done.stdout) == (0, b"Done.\n"), done.stderr.decode()
+            done = await command.changed(STALE, kind, "run", "One")
+    assert (done.code, done.out) == (0, "Done.\n"), done.err
 
 
 async def test_a_process_that_has_the_sessions_and_was_stopped_is_named(command: Command) -> None:
@@ -481,27 +475,17 @@ async def test_where_nobody_sits_a_daemon_that_is_gone_is_not_waited_for_for_eve
         if is_attach:
             assert (await command("run", "Begin.")).code == 0
         with trio.fail_after(PATIENCE_SECONDS):
-            process = await trio.lowlevel.open_process(
-                [sys.executable, "-c", IMPATIENT, *line],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=command.workspace,
-                env=command.environ,
-            )
+            program = command.written(IMPATIENT)
+            process = start_piped(line, command.workspace, command.environ, program, typed)
             try:
-                assert process.stdin
-                assert process.stdout
-                assert process.stderr
-                await process.stdin.send_all(typed)
-                await process.stdin.aclose()
                 if is_attach:
                     assert await process.stdout.receive_some()
                 else:
                     await until(lambda: len(server.requests) == 1)
                 daemon.kill()
-                streams = process.stdout, process.stderr  # a chat says all on the first
-                said = b"".join([piece for each in streams async for piece in each]).decode()
+                async with process.stdout, process.stderr:
+                    streams = process.stdout, process.stderr  # a chat says all on the first
+                    said = b"".join([piece for each in streams async for piece in each]).decode()
                 assert await process.wait() == 1
             finally:
                 process.kill()

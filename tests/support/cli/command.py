@@ -127,6 +127,19 @@ class Command:
             )
         return Finished(process.returncode, process.stdout.decode(), process.stderr.decode())
 
+    async def changed(self, program: str, *tokens: str) -> Finished:
+        """Runs Python that changes something and then calls `main`, in a process of its own."""
+        file = self.written(program)
+        with trio.fail_after(PATIENCE_SECONDS):
+            code, out, err = await run_warm(tokens, b"", self.workspace, self.environ, file)
+        return Finished(code, out.decode(), err.decode())
+
+    def written(self, program: str) -> str:
+        """The path of a file with this program in it."""
+        file = self.home.parent / "program.py"
+        file.write_text(program)
+        return str(file)
+
     async def interrupted(self, *tokens: str, at: str) -> Finished:
         """Runs it without a terminal, and sends an interrupt when `at` was shown."""
         output = b""

@@ -115,6 +115,7 @@ class PipedProcess:
         self.stdout = trio.lowlevel.FdStream(stdout)
         self.stderr = trio.lowlevel.FdStream(stderr)
         self.send_signal = process.send_signal
+        self.terminate = process.terminate
         self.kill = process.kill
 
     async def wait(self) -> int:
@@ -122,17 +123,30 @@ class PipedProcess:
         return await trio.to_thread.run_sync(self._process.wait)
 
 
-def start_piped(tokens: Sequence[str], folder: Path, environ: Mapping[str, str]) -> PipedProcess:
-    """Starts `callboard` in a session of its own, with nothing on its input."""
-    (out, to_print), (err, to_complain) = os.pipe(), os.pipe()
-    with nowhere() as null:
-        try:
-            process = start_warm(
-                tokens, (null, to_print, to_complain), folder, environ, session=True
-            )
-        finally:
-            os.close(to_print)
-            os.close(to_complain)
+def start_piped(
+    tokens: Sequence[str],
+    folder: Path,
+    environ: Mapping[str, str],
+    program: str = "",
+    typed: bytes = b"",
+) -> PipedProcess:
+    """Starts `callboard`, or a file of Python, in a session of its own.
+
+    Args:
+        tokens: Its arguments.
+        folder: Where it runs.
+        environ: The whole of its environment.
+        program: A file of Python that is to run as the main program, and not `callboard`.
+        typed: All of its input; less than a pipe holds.
+    """
+    (stdin, to_type), (out, to_print), (err, to_complain) = (os.pipe() for _ in range(3))
+    theirs = (stdin, to_print, to_complain)
+    try:
+        os.write(to_type, typed)
+        process = start_warm(tokens, theirs, folder, environ, program=program, session=True)
+    finally:
+        for descriptor in (*theirs, to_type):
+            os.close(descriptor)
     return PipedProcess(process, out, err)
 
 
@@ -147,14 +161,18 @@ def nowhere() -> Generator[int]:
 
 
 async def run_warm(
-    tokens: Sequence[str], stdin: bytes, folder: Path, environ: Mapping[str, str]
+    tokens: Sequence[str],
+    stdin: bytes,
+    folder: Path,
+    environ: Mapping[str, str],
+    program: str = "",
 ) -> tuple[int, bytes, bytes]:
-    """Runs `callboard` to its end; gives its exit code, its output and its errors."""
+    """Runs `callboard`, or a file of Python, to its end; gives its exit code, its output and its errors."""
     pipes = [os.pipe() for _ in range(3)]
     (typed, to_type), (out, to_print), (err, to_complain) = pipes
     theirs = (typed, to_print, to_complain)
     try:
-        process = start_warm(tokens, theirs, folder, environ)
+        process = start_warm(tokens, theirs, folder, environ, program=program)
     finally:
         for descriptor in theirs:
             os.close(descriptor)

@@ -179,7 +179,11 @@ def _run(tokens: list[str]) -> int:
     try:
         return main(tokens)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        return _code_of(end)
+
+
+def _code_of(end: SystemExit) -> int:
+    return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
 def _run_file(program: str) -> int:
@@ -187,6 +191,8 @@ def _run_file(program: str) -> int:
     sys.path[0] = str(Path(program).parent)
     try:
         runpy.run_path(program, run_name="__main__")
+    except SystemExit as end:
+        return _code_of(end)
     except Exception:
         traceback.print_exc()
         return 1
