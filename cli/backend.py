@@ -229,7 +229,8 @@ class LocalMemories:
         """See `Client.memories.forget`."""
         from ..actors.handles.memories import JournaledMemories
 
-        memories = JournaledMemories(self._host.journal, self._host.plan.store)
+        plan = self._host.plan
+        memories = JournaledMemories(self._host.journal, plan.store, plan.node)
         await memories.forget(memory_id, forgotten_by=ANSWERED_BY)
 
 

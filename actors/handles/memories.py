@@ -8,7 +8,7 @@ import msgspec
 
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
-from ...runtime.events import MemoryForgotten, MemoryStored
+from ...runtime.events import DurableEvent, MemoryForgotten, MemoryStored, Stored
 from ...runtime.history import Call
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.memory.memories import (
@@ -24,17 +24,29 @@ from ...runtime.redaction import mask
 from ...runtime.store.interface import StoreReader
 from ...runtime.taint.marks import UNMARKED, SessionMarks
 from ...runtime.text import without_surrogates
+from ..services import Owners
 
 UNTRUSTED = SessionMarks(is_tainted=True)
 """Marks of a session that reads a memory which strangers may have written."""
 
 
 class JournaledMemories:
-    """A `MemoryStore` of durable events: each memory belongs to the session that stored it."""
+    """A `MemoryStore` of durable events: each memory belongs to the session that stored it.
 
-    def __init__(self, journal: Mailbox[JournalMessage], store: StoreReader) -> None:
+    In a cluster, a session of nobody is claimed for that; one of another node raises `ConflictError`.
+
+    Args:
+        journal: Takes the events.
+        store: The record.
+        owners: In a cluster, which sessions are this node's.
+    """
+
+    def __init__(
+        self, journal: Mailbox[JournalMessage], store: StoreReader, owners: Owners | None = None
+    ) -> None:
         self._journal = journal
         self._store = store
+        self._owners = owners
 
     async def store(self, new: NewMemory) -> Memory:
         """See `MemoryStore`."""
@@ -48,7 +60,7 @@ class JournaledMemories:
             call_id=new.call_id,
             is_untrusted=new.is_untrusted,
         )
-        await self._journal.ask(AppendEvents(session_id=new.session_id, events=(event,)))
+        await self._append(new.session_id, event)
         found = await self._store.memories(memory_id=event.memory_id, limit=1)
         if not found:
             raise ConflictError(f"{event.memory_id} was forgotten as soon as it was stored.")
@@ -67,9 +79,14 @@ class JournaledMemories:
         found = await self._store.memories(memory_id=memory_id, limit=1)
         event = MemoryForgotten(memory_id=memory_id, forgotten_by=forgotten_by)
         for memory in found:
-            if await self._journal.ask(AppendEvents(session_id=memory.session_id, events=(event,))):
+            if await self._append(memory.session_id, event):
                 return
         raise NotFoundError(f"There is no memory {memory_id}.")
+
+    async def _append(self, session_id: str, event: DurableEvent) -> tuple[Stored, ...]:
+        if self._owners is not None and not self._owners.owns(session_id):
+            await self._owners.claim(session_id)
+        return await self._journal.ask(AppendEvents(session_id=session_id, events=(event,)))
 
 
 class OpenReader:

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 
+import msgspec
 import trio
 
 from ...runtime.backup.session_file import event_line, head_line, read_sessions
+from ...runtime.budget import Budget, checked_budget
 from ...runtime.changes.version_log import VersionStore
 from ...runtime.definitions import GENERAL_AGENT
 from ...runtime.disk.own_folders import OwnFolders
@@ -31,6 +33,7 @@ from ...runtime.events import (
     AgentSwitched,
     DurableEvent,
     MessagesDeleted,
+    SessionBudgetSet,
     SessionDeleted,
     SessionRestored,
     Stored,
@@ -126,6 +129,10 @@ class SessionKeeping:
             )
         await self._append(session_id, TitleSet(title=title))
 
+    async def set_budget(self, session_id: str, budget: Budget | None) -> None:
+        """Set the session's own budget, from its next turn on; `None` is no limit."""
+        await self._append(session_id, SessionBudgetSet(budget=checked_budget(budget)))
+
     async def set_agent(self, session_ids: Sequence[str], agent: str, reason: str = "") -> None:
         """Give sessions another agent, from their next turns on; `reason` is as of `AgentSwitched`.
 
@@ -141,16 +148,35 @@ class SessionKeeping:
                 why = reason or (f"there is no agent {row.agent!r} now" if is_gone else "")
                 await self._append(row.session_id, AgentSwitched(agent=agent, reason=why))
 
-    async def leave_agent(self, agent: str) -> int:
-        """Give General Assistant all sessions of a deleted agent, deleted ones too; return how many."""
-        count, wanted = 0, SessionFilter(agent=agent, deleted="also", limit=MAX_BATCH)
-        reason = f"the agent {agent!r} was deleted"
-        # Sessions that are moved are on no further page; one that stays would be there for ever.
-        while rows := (await self._store.session_page(wanted)).sessions:
-            ids = [row.session_id for row in rows]
-            await self.set_agent(ids, GENERAL_AGENT, reason)
-            count += len(ids)
-        return count
+    async def leave_agent(self, agent: str) -> tuple[int, int]:
+        """Give General Assistant all sessions of a deleted agent, deleted ones too.
+
+        Return how many, and how many stay: those that other nodes of a cluster have.
+        """
+        count, kept = 0, set[str]()
+        # One that was used meanwhile is on the first page again.
+        while moved := await self._leave_agent(agent, kept):
+            count += moved
+        return count, len(kept)
+
+    async def _leave_agent(self, agent: str, kept: set[str]) -> int:
+        moved, reason = 0, f"the agent {agent!r} was deleted"
+        wanted = SessionFilter(agent=agent, deleted="also", limit=MAX_BATCH)
+        while True:
+            page = await self._store.session_page(wanted)
+            for row in page.sessions:
+                if row.session_id in kept:
+                    continue
+                try:
+                    await self.set_agent([row.session_id], GENERAL_AGENT, reason)
+                    moved += 1
+                except ConflictError as error:
+                    if error.kind not in {"owner", "root"}:
+                        raise
+                    kept.add(row.session_id)
+            if page.next_before is None:
+                return moved
+            wanted = msgspec.structs.replace(wanted, before=page.next_before)
 
     async def fork(
         self,

@@ -27,7 +27,9 @@ Handler = Callable[[Caller, Params], "Awaitable[Any] | Any"]
 
 
 Recall = Callable[[Caller, DoneRequest], Awaitable[Any]]
-About = Literal["", "session_id", "session_ids", "approval_id", "grant_id", "question_id"]
+About = Literal[
+    "", "session_id", "session_ids", "approval_id", "grant_id", "question_id", "memory_id"
+]
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):

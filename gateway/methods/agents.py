@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from ...actors.upkeep.keeping import MAX_BATCH
 from ...embedding.runtime import host_of
-from ...runtime.definitions import Agent
-from ...runtime.errors import NotFoundError, PermissionRefused
+from ...runtime.definitions import GENERAL_AGENT, Agent
+from ...runtime.errors import (
+    ConflictError,
+    NetworkError,
+    NotFoundError,
+    OverloadedError,
+    PermissionRefused,
+)
+from ...runtime.redaction import redacting_logger
+from ...runtime.store.lists import SessionFilter
 from ...runtime.wire.agents import (
     AgentDeleted,
     AgentDraft,
@@ -18,9 +29,13 @@ from ...runtime.wire.agents import (
     PromptPreview,
 )
 from ...runtime.wire.fields import Role
+from ...runtime.wire.sessions import SetAgent
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 from ..shared.workspaces import check_workspace_named
+from .sessions import methods as sessions
+
+logger = redacting_logger(__name__)
 
 methods = MethodTable()
 
@@ -73,7 +88,34 @@ async def clone_agent(caller: Caller, params: CloneAgent) -> AgentRow:
 @methods.add("agent/delete", Role.ADMIN, is_slow=True)
 async def delete_agent(caller: Caller, params: OneAgent) -> AgentDeleted:
     """Delete an agent; General Assistant takes over its sessions, and turns that run go on."""
-    return await caller.runtime.agents.delete(params.name)
+    deleted = await caller.runtime.agents.delete(params.name)
+    is_gone = params.name not in host_of(caller.runtime).agents
+    if caller.daemon.relays is None or not is_gone:
+        return deleted
+    moved = await _leave_elsewhere(caller, params.name)
+    await caller.runtime.agents.finish_deletions()
+    return AgentDeleted(deleted.moved_sessions + moved)
+
+
+async def _leave_elsewhere(caller: Caller, agent: str) -> int:
+    """Have other nodes give the sessions of a deleted agent to General Assistant; return how many did."""
+    set_agent, moved = sessions.get("session/set_agent"), 0
+    assert set_agent is not None
+    wanted = SessionFilter(agent=agent, deleted="also", limit=MAX_BATCH)
+    while True:
+        page = await caller.runtime.store.session_page(wanted)
+        for row in page.sessions:
+            one = SetAgent(session_ids=(row.session_id,), agent=GENERAL_AGENT)
+            try:
+                await set_agent.call(caller, one)
+                moved += 1
+            except (ConflictError, NetworkError, NotFoundError, OverloadedError) as error:
+                logger.warning("a session keeps the deleted agent %s for now: %s", agent, error)
+                if isinstance(error, NetworkError | OverloadedError):
+                    return moved  # its other sessions would be waited for, too
+        if page.next_before is None:
+            return moved
+        wanted = msgspec.structs.replace(wanted, before=page.next_before)
 
 
 def _agent(caller: Caller, draft: AgentDraft) -> Agent:

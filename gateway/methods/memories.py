@@ -33,7 +33,7 @@ async def search_memories(caller: Caller, params: wire.SearchMemories) -> wire.M
     return wire.Memories(found)
 
 
-@methods.add("memory/store", Role.OPERATOR)
+@methods.add("memory/store", Role.OPERATOR, about="session_id")
 async def store_memory(caller: Caller, params: wire.StoreMemory) -> Memory:
     """Store a memory for later sessions of a session's agent; repetitions are stored once."""
     session = await caller.session(params.session_id)
@@ -52,7 +52,7 @@ async def store_memory(caller: Caller, params: wire.StoreMemory) -> Memory:
     return await _memories(caller).store(new)
 
 
-@methods.add("memory/delete", Role.OPERATOR)
+@methods.add("memory/delete", Role.OPERATOR, about="memory_id")
 async def delete_memory(caller: Caller, params: wire.OneMemory) -> Nothing:
     """Delete a memory: no session finds it any more."""
     found = await caller.runtime.store.memories(
@@ -68,7 +68,7 @@ def _memories(caller: Caller) -> JournaledMemories:
     # Without the index of meanings: what is forgotten is left out of its answers, and what is new
     # is found by its words, until the index fills itself from the record.
     host = host_of(caller.runtime)
-    return JournaledMemories(host.journal, host.plan.store)
+    return JournaledMemories(host.journal, host.plan.store, host.plan.node)
 
 
 def _check(params: wire.StoreMemory) -> None:

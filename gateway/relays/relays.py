@@ -330,6 +330,9 @@ class Relays:
             case "question_id":
                 questions = await caller.runtime.questions()  # the record has those of all nodes
                 return tuple(each.session_id for each in questions if each.question_id == name)
+            case "memory_id":
+                memories = await store.memories(memory_id=name, within=caller.visible, limit=1)
+                return tuple(each.session_id for each in memories)
             case _:
                 raise AssertionError(method.about)
 

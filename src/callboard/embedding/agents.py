@@ -288,8 +288,11 @@ class RuntimeAgents:
             await self._move(name, files)
 
     async def _move(self, name: str, files: Configuration) -> int:
-        moved = 0 if name in self._host.agents else await self._host.keeping.leave_agent(name)
-        await trio.to_thread.run_sync(forget_deleted_agent, files.folder, name)
+        moved = kept = 0
+        if name not in self._host.agents:
+            moved, kept = await self._host.keeping.leave_agent(name)
+        if not kept:  # those of other nodes are asked for again at the next start, too
+            await trio.to_thread.run_sync(forget_deleted_agent, files.folder, name)
         return moved
 
     async def _change(self, edit: Callable[[], None], name: str) -> AgentRow:

@@ -335,7 +335,7 @@ class Host:
 
     async def _serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
         plan = self.plan
-        memories = JournaledMemories(self.journal, plan.store)
+        memories = JournaledMemories(self.journal, plan.store, plan.node)
         indexed: IndexedMemories | None = None
         if plan.memory_index is not None:
             indexed = IndexedMemories(memories, plan.store, plan.memory_index)

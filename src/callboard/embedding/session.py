@@ -14,12 +14,11 @@ from ..runtime.changes.undo_report import ChangedCall, UndoReport
 from ..runtime.definitions import InputMode, InputSource
 from ..runtime.errors import ConflictError, ValidationError
 from ..runtime.event_types.turns import RerunWay
-from ..runtime.events import SessionBudgetSet, Stored, StreamBatch
+from ..runtime.events import Stored, StreamBatch
 from ..runtime.history import Attachment, checked_attachments
 from ..runtime.identity import RequestKey, TraceContext
 from ..runtime.kernel.delivery import AnswerReader, Subscription
 from ..runtime.messages import (
-    AppendEvents,
     CancelTurn,
     FollowSession,
     InputTicket,
@@ -341,8 +340,7 @@ class Session:
             await session.set_budget(callboard.Budget(tokens=200_000))
             print(await session.run("What time is it in Tokyo?"))
         """
-        event = SessionBudgetSet(budget=checked_budget(budget))
-        await self._host.journal.ask(AppendEvents(session_id=self.session_id, events=(event,)))
+        await self._host.keeping.set_budget(self.session_id, budget)
 
     async def messages(
         self,

@@ -19,6 +19,12 @@ from callboard.providers.testing.script import reply
 from support.gateway.daemon_scene import Daemon
 
 
+def write_settings(config: Path, url: str, node: str, address: str) -> None:
+    """Write a configuration file for a node, which has nothing but that."""
+    config.parent.mkdir(mode=0o700, exist_ok=True)
+    config.write_text(f'[store]\nurl = "{url}"\n[cluster]\nnode = "{node}"\nurl = "{address}"\n')
+
+
 @asynccontextmanager
 async def open_served(
     url: str,
@@ -33,6 +39,7 @@ async def open_served(
     roots: Mapping[str, str | RootSettings] | None = None,
     sandbox: SandboxSettings | None = None,
     capacity: int = 1,
+    config: Path | None = None,
     **options: Any,
 ) -> AsyncGenerator[Daemon]:
     """A node of the cluster at a database, whose model says its name unless there are `steps`.
@@ -49,6 +56,7 @@ async def open_served(
         roots: Its named roots.
         sandbox: Of its programs.
         capacity: How large its share is.
+        config: A file for its settings, which then has only the database and the node's name.
         options: Of `open_runtime`.
     """
     store, work = folder / node, folder / "work"
@@ -66,13 +74,17 @@ async def open_served(
         roots=dict(roots or {}),
         sandbox=sandbox or SandboxSettings(),
     )
+    given: dict[str, Any] = {"settings": settings}
+    if config is not None:
+        given = {"config": config}
+        write_settings(config, url, node, settings.cluster.url or "")
     async with (
         callboard.open_runtime(
             model=model or callboard.ScriptedModel(steps or [reply(f"By {node}.")] * 20),
             data=store,
             workspace=work,
             environ={},
-            settings=settings,
+            **given,
             **{"policy": "auto", "on_approval": "wait", **options},
         ) as runtime,
         open_gateway(runtime, server, store, listeners=listeners) as gateway,
