@@ -113,7 +113,8 @@ const OPTIONS = { pedantic: "!1", breaks: "!1", silent: "!1", gfm: "!0", extensi
 export function leanMarked(code: string): string {
   const [, lexer] = /(\w+) as Lexer\b/.exec(code) ?? [];
   const [, parser] = /(\w+) as Parser\b/.exec(code) ?? [];
-  let less = without(code, /var \w+=class\{options;block;.*$/s, `export{${lexer} as Lexer,${parser} as Parser};`);
+  const [, renderer] = /(\w+) as Renderer\b/.exec(code) ?? [];
+  let less = without(code, /var \w+=class\{options;block;.*$/s, `export{${lexer} as Lexer,${parser} as Parser,${renderer} as Renderer};`);
   for (const [name, value] of Object.entries(OPTIONS)) {
     less = without(less, new RegExp(`this\\.options\\.${name}\\b`), value).replaceAll(new RegExp(`this\\.options\\.${name}\\b`, "g"), value);
   }

@@ -1,7 +1,7 @@
 // Of a long text, its beginning; and all of it when somebody wants that.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
 import { numbered, words } from "../store/settings";
+import { useOpened } from "./opened";
 
 const MAX_LINES = 2000;
 const MAX_CHARS = 200_000;
@@ -18,7 +18,7 @@ export function beginning(text: string): string {
 
 /** Draw the beginning of a text, with a button for all of it where that is more. */
 export function Excerpt({ text, children }: { text: string; children(part: string): ComponentChildren }) {
-  const [isWhole, setWhole] = useState(false);
+  const [isWhole, setWhole] = useOpened(`text:${text.length}:${text.slice(0, 64)}`);
   const part = beginning(text);
   const its = words.value.show;
   return (

@@ -1,7 +1,8 @@
 // Markdown of models: marked, then DOMPurify, then DOM nodes; no text ever becomes markup by itself.
 import DOMPurify, { type Config } from "dompurify";
-import { Lexer, Parser } from "marked";
-import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { Lexer, Parser, Renderer, type Tokens } from "marked";
+import { render } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { memo } from "./memo";
 import { toast } from "../store/app";
 import { words } from "../store/settings";
@@ -23,10 +24,52 @@ const CLEAN: Config = {
 };
 let isSet = false;
 
+const QUOTES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const quoted = (text: string) => text.replace(/[&<>"]/g, (each) => QUOTES[each]!);
+
+/** In place of a picture, which is not loaded: what it shows, as a link where its address is one. */
+function pictured(alt: string, href: string): string {
+  const isLink = /^https?:/i.test(href);
+  const name = [alt, isLink || /^data:/i.test(href) ? "" : href && `(${href})`].filter((each) => each !== "").join(" ");
+  const text = `🖼 ${quoted(name || (isLink ? href : ""))}`;
+  return isLink ? `<a href="${quoted(href)}">${text}</a>` : text;
+}
+
+/** Marked's own, but for what would be cleaned away: pictures, the marks of tasks, and the language of code. */
+class OurRenderer extends Renderer {
+  #isLink = false;
+
+  override code({ raw, text, lang = "" }: Tokens.Code): string {
+    const language = isClosed(raw) ? lang.split(/\s/)[0]!.toLowerCase() : "";
+    return `<pre title="${quoted(language)}"><code>${quoted(text)}</code></pre>\n`;
+  }
+  override checkbox({ checked }: Tokens.Checkbox): string {
+    return checked ? "☑ " : "☐ ";
+  }
+  override link(token: Tokens.Link): string {
+    this.#isLink = true;
+    const made = super.link(token);
+    this.#isLink = false;
+    return made;
+  }
+  override image({ href, text, tokens }: Tokens.Image): string {
+    const alt = tokens === undefined ? text : String(this.parser.parseInline(tokens, this.parser.textRenderer));
+    // A picture that is a link leads where that does.
+    return pictured(alt, this.#isLink ? "" : href);
+  }
+  override html({ text }: Tokens.HTML | Tokens.Tag): string {
+    return text.replace(/<img\b[^>]*>/gi, (tag) => {
+      const valueOf = (name: string) => new RegExp(`\\s${name}\\s*=\\s*(?:"([^"]*)"|'([^']*)'|([^\\s>]+))`, "i").exec(tag)?.slice(1).find((each) => each !== undefined) ?? "";
+      return pictured(valueOf("alt"), this.#isLink ? "" : valueOf("src"));
+    });
+  }
+}
+const options = { ...new Lexer().options, renderer: new OurRenderer() };
+
 function fragmentOf(raw: string): DocumentFragment {
   let html: string;
   try {
-    html = Parser.parse(Lexer.lex(shown(raw)));
+    html = Parser.parse(Lexer.lex(shown(raw)), options);
   } catch {
     // It nests deeper than the reader can follow: then that paragraph is shown as it is.
     const parts = raw.split(PARAGRAPHS);
@@ -55,11 +98,17 @@ export function Markdown({ text, isLive = false }: { text: string; isLive?: bool
 
 const Prose = memo(({ raw }: { raw: string }) => {
   const place = useRef<HTMLDivElement>(null);
+  /** The code within it, as in lists and quotations, each with where it stands. */
+  const codes = useRef<CodeWithin[]>([]);
   // Before it is painted: an answer that is complete takes the place of the one that was being written, without a gap between.
   useLayoutEffect(() => {
-    place.current?.replaceChildren(fragmentOf(raw));
+    const fragment = fragmentOf(raw);
+    codes.current = withCode(fragment, codes.current);
+    for (const item of fragment.querySelectorAll("li")) if (/^[☑☐] /.test(item.textContent?.trimStart() ?? "")) item.className = "task";
+    place.current?.replaceChildren(fragment);
     for (const table of place.current?.querySelectorAll("table") ?? []) table.tabIndex = 0;
   }, [raw]);
+  useEffect(() => () => void withCode(new DocumentFragment(), codes.current), []);
   const follow = (event: MouseEvent) => {
     const link = (event.target as Element).closest("a");
     if (link === null || event.button === 2) return;
@@ -68,6 +117,28 @@ const Prose = memo(({ raw }: { raw: string }) => {
   };
   return <div class="prose" ref={place} onClick={follow} onAuxClick={follow} />;
 });
+
+interface CodeWithin {
+  code: string;
+  language: string;
+  element: HTMLElement;
+}
+
+/** Show the code of a fragment as code that stands by itself; what stood there before stays as it is, with its colours. */
+function withCode(fragment: DocumentFragment, before: readonly CodeWithin[]): CodeWithin[] {
+  const rest = [...before];
+  const all = [...fragment.querySelectorAll("pre")].map((pre) => {
+    const [code, language] = [pre.textContent?.replace(/\n$/, "") ?? "", pre.title];
+    const at = rest.findIndex((each) => each.code === code && each.language === language);
+    const known = at < 0 ? undefined : rest.splice(at, 1)[0];
+    const its = known ?? { code, language, element: document.createElement("div") };
+    if (known === undefined) render(<Code raw="" language={language} code={code} />, its.element);
+    pre.replaceWith(its.element);
+    return its;
+  });
+  for (const each of rest) render(null, each.element);
+  return all;
+}
 
 /** Run something when nothing else is to be done, or after a second; return what prevents it. */
 function whenIdle(run: (isOver: () => boolean) => Promise<void>): () => void {

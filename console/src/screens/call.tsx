@@ -1,11 +1,12 @@
 // A call as a card: one line, and all of it when it is opened; the question about it in its place.
-import { useState } from "preact/hooks";
 import type { CallView } from "../fold/view";
 import { Icon } from "../parts/icon";
+import { useOpened } from "../parts/opened";
 import { seconds, shown, summary } from "../parts/text";
 import { words } from "../store/settings";
 import { approvals, link, may, open, stopCall, version } from "../store/app";
 import { useResource } from "../store/lists";
+import { hrefOf } from "../store/route";
 import { changes, isUndoing, undo, type ChangedCall } from "../store/turns";
 import { Arguments, Long } from "./arguments";
 import { Ask } from "./ask";
@@ -39,7 +40,7 @@ export function Calls({ calls }: { calls: readonly CallView[] }) {
 function CallCard({ call }: { call: CallView }) {
   const its = words.value;
   const { row, result, approvalId } = call;
-  const [isOpen, setOpen] = useState(false);
+  const [isOpen, setOpen] = useOpened(`call:${row.callId}`);
   const status = result?.status ?? row.status;
   // Only of a call that runs, output comes.
   if (status === "running") void version.value;
@@ -47,10 +48,11 @@ function CallCard({ call }: { call: CallView }) {
   const output = result === undefined ? "" : result.content || result.output;
   const duration = result?.durationMs ?? row.durationMs;
   const change = changes.value.get(row.callId);
+  const child = row.tool === "delegate" ? childOf(result?.output ?? "") : "";
   const question = approvals.value.find((each) => each.approval_id === approvalId);
   return (
     <div class={`call is-${status}`}>
-      <details data-call={row.callId} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <details data-call={row.callId} open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           <span class="state" aria-hidden="true">
             {ICONS[status] ?? "·"}
@@ -73,6 +75,11 @@ function CallCard({ call }: { call: CallView }) {
                 <Long text={progress !== "" ? progress : output} />
               </>
             )}
+            {child !== "" && (
+              <p class="under">
+                <a href={hrefOf("chat", child)}>{its.drawer.delegated}: {shown(child)}</a>
+              </p>
+            )}
             {change !== undefined && <Change change={change} />}
             {status === "running" && may("call/cancel") && (
               <p class="change">
@@ -93,6 +100,11 @@ function CallCard({ call }: { call: CallView }) {
       {question !== undefined && <Ask row={question} isHere />}
     </div>
   );
+}
+
+/** The session that was delegated to, also where it failed; empty if the result names none. */
+function childOf(output: string): string {
+  return /"session_id": ?"([\w-]+)"/.exec(output)?.[1] ?? "";
 }
 
 /** How far calls of a tool reach; nothing of one that is not there any more. */

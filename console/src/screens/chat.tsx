@@ -1,5 +1,5 @@
 // The chat: messages as they come, calls and questions in their place, and where a person writes.
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { lastTurn, lister, type Item, type LastTurn } from "../fold/view";
 import type { Row, Session } from "../fold/session";
 import { WindowedList, type Seen } from "../parts/list";
@@ -8,6 +8,7 @@ import { Excerpt } from "../parts/excerpt";
 import { Icon } from "../parts/icon";
 import { IconButton, Menu, type Choice } from "../parts/menu";
 import { Empty } from "../parts/page";
+import { useOpened } from "../parts/opened";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
 import * as sending from "../store/inputs";
@@ -215,6 +216,7 @@ function Message({ row, isWaiting, last, sessionId }: MessageProps) {
       <div class="message error" role="alert">
         <h3>{its.failed}</h3>
         <p class="plain">{shown(row.content)}</p>
+        {last !== null && <NoKey sessionId={sessionId} turnId={row.turnId} />}
         {last !== null && <Again last={last} isNamed />}
       </div>
     );
@@ -230,7 +232,7 @@ function Message({ row, isWaiting, last, sessionId }: MessageProps) {
   return (
     <div class={`message assistant ${row.isSetAside ? "set-aside" : ""}`}>
       <h3 class="who">{its.assistant}</h3>
-      {row.thinking !== "" && <Thinking text={row.thinking} />}
+      {row.thinking !== "" && <Thinking id={row.id} text={row.thinking} />}
       <Markdown text={row.content} />
       <div class="under">
         {row.stopReason === "incomplete" && <strong>{its.incomplete} · </strong>}
@@ -240,6 +242,34 @@ function Message({ row, isWaiting, last, sessionId }: MessageProps) {
         <Actions row={row} last={last} />
       </div>
     </div>
+  );
+}
+
+/** Where a turn failed for want of a key, the way to where one is given. */
+function NoKey({ sessionId, turnId }: { sessionId: string; turnId: string }) {
+  const [provider, setProvider] = useState<string | null>(null);
+  useEffect(() => {
+    if (turnId === "" || !app.may("turn/get") || !app.may("provider/list")) return;
+    let isOver = false;
+    app.link.request("turn/get", { session_id: sessionId, turn_id: turnId }).then(
+      ({ events }) => {
+        const end = events.findLast(({ event }) => event.type === "turn_ended")?.event;
+        if (isOver || end?.type !== "turn_ended" || end.error_type !== "auth") return;
+        const begun = events.findLast(({ event }) => event.type === "turn_started" || event.type === "model_switched" || event.type === "attempt_failed")?.event;
+        setProvider(begun !== undefined && "provider" in begun ? begun.provider : "");
+      },
+      () => undefined, // without it there is the sentence of the error
+    );
+    return () => void (isOver = true);
+  }, [sessionId, turnId]);
+  return provider === null ? null : <KeyLink provider={provider} />;
+}
+
+function KeyLink({ provider }: { provider: string }) {
+  return (
+    <a class="button small" href={provider === "" ? hrefOf("providers") : hrefOf("providers", provider)}>
+      <Icon name="settings" /> {words.value.giveKey(shown(provider))}
+    </a>
   );
 }
 
@@ -301,7 +331,7 @@ function Live({ session }: { session: Session }) {
   return (
     <div class="message assistant is-live" aria-busy="true">
       <h3 class="who">{its.assistant}</h3>
-      {live.thinking !== "" && <Thinking text={live.thinking} />}
+      {live.thinking !== "" && <Thinking id={live.streamId} text={live.thinking} />}
       <Markdown text={live.text} isLive />
       {[...live.calls].map(([index, call]) => (
         <p key={index} class="under">
@@ -312,9 +342,10 @@ function Live({ session }: { session: Session }) {
   );
 }
 
-function Thinking({ text }: { text: string }) {
+function Thinking({ id, text }: { id: string; text: string }) {
+  const [isOpen, setOpen] = useOpened(`thinking:${id}`);
   return (
-    <details class="thinking">
+    <details class="thinking" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{words.value.thinking}</summary>
       <Plain text={text} />
     </details>
@@ -356,6 +387,7 @@ function Outgoing({ inputs }: { inputs: readonly sending.Waiting[] }) {
           ) : (
             <span class="under problem" role="alert">
               {each.problem}
+              {each.isNoKey === true && app.may("provider/list") && <KeyLink provider={each.choices.model.split("/")[0]!} />}
               <button type="button" class="quiet small" onClick={() => sending.sendAgain(each.key)}>
                 {its.retrySend}
               </button>

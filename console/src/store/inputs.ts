@@ -1,8 +1,10 @@
 // What a person sends: it waits where there is no connection, goes out once, and is kept until it is on record.
 import { signal } from "@preact/signals";
+import { CallError } from "../link";
 import * as app from "./app";
 import * as compose from "./compose";
 import { folderFor } from "./folders";
+import { list } from "./keys";
 import { textOf } from "./problem";
 import { route } from "./route";
 import { words } from "./settings";
@@ -23,6 +25,8 @@ export interface Waiting {
   isForeign: boolean;
   /** An event of the session has said it; its answer is on the way. */
   isOnRecord?: boolean;
+  /** It was refused since its model has no key. */
+  isNoKey?: boolean;
 }
 
 export const waiting = signal<Waiting[]>([]);
@@ -31,6 +35,7 @@ export function prompt(text: string, mode: compose.Mode = "queue"): void {
   const sessionId = route.value.screen === "chat" ? route.value.id : null;
   const input = { key: crypto.randomUUID(), sessionId, text, problem: "", mode, choices: compose.choices.peek(), isForeign: compose.isForeign(sessionId ?? "", text), files: compose.takeFiles() };
   waiting.value = [...waiting.value, input];
+  list.current?.toEnd(); // who has scrolled up sees what becomes of it
   void sendWaiting();
 }
 
@@ -50,7 +55,7 @@ export async function sendWaiting(): Promise<void> {
         const end = app.link.state.peek();
         const isTooLarge = end.kind === "waiting" && end.code === TOO_LARGE;
         if (app.isGone(error) && !isTooLarge) return; // it goes out when the link is back, with the same key
-        setProblem(next.key, isTooLarge ? words.peek().link.codes[TOO_LARGE]! : textOf(error));
+        setProblem(next.key, isTooLarge ? words.peek().link.codes[TOO_LARGE]! : textOf(error), error instanceof CallError && error.type === "auth");
       }
     }
   } finally {
@@ -102,8 +107,8 @@ export function arrived(sessionId: string, text: string): void {
   waiting.value = waiting.peek().map((each, index) => (index === at ? { ...each, isOnRecord: true } : each));
 }
 
-function setProblem(key: string, problem: string): void {
-  waiting.value = waiting.value.map((each) => (each.key === key ? { ...each, problem } : each));
+function setProblem(key: string, problem: string, isNoKey = false): void {
+  waiting.value = waiting.value.map((each) => (each.key === key ? { ...each, problem, isNoKey } : each));
 }
 
 export function sendAgain(key: string): void {

@@ -72,6 +72,7 @@ export const en = {
   system: "Note",
   failed: "The turn failed",
   thinking: "Thinking",
+  giveKey: (provider: string) => (provider === "" ? "Give a key …" : `Give ${provider} a key …`),
   setAside: "replaced by a later run",
   incomplete: "broken off",
   tooLong: "cut off: too long",

@@ -71,6 +71,7 @@ export const zh: Words = {
   system: "说明",
   failed: "本回合失败",
   thinking: "思考过程",
+  giveKey: (provider) => (provider === "" ? "填写密钥…" : `填写 ${provider} 的密钥…`),
   setAside: "已被之后的运行取代",
   incomplete: "未完成",
   tooLong: "过长，已截断",

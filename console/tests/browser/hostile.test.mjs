@@ -9,19 +9,24 @@ test("in prompts, answers, titles and names of files it is text", async () => {
   const { page, close } = await opened({}, { mayBlock: true });
   await page.locator("form.composer input[type=file]").setInputFiles([{ name: '<img src=x onerror="window.pwned=6">.txt', mimeType: "text/plain", buffer: Buffer.from("hello") }]);
   await page.locator(".files").getByText("<img src=x").waitFor();
-  await say(page, `repeat ${HOSTILE}`);
+  await say(page, `repeat ${HOSTILE}\n\n- a list with ![a cat](https://example.org/cat.png) and code\n\n  \`\`\`\n  ${"wide ".repeat(600)}\n  \`\`\`\n`);
   await page.locator(".message.assistant").getByText("You said: repeat").waitFor();
   await page.locator(".sent-files").getByText('<img src=x onerror="window.pwned=6">.txt').waitFor();
   await page.locator(".sessions .title").first().getByText("<script>").waitFor();
   const text = await page.locator(".from-user").first().innerText();
   for (const each of ["<script>window.pwned=1</script>", "‹U+202E›txt.exe", "‹ESC›[31mred", "javascript:window.pwned=4"]) assert.ok(text.includes(each), each);
   assert.equal(await page.locator("article :is(img, script, style, iframe, form:not(.fields), svg:not(.icon)), article [onerror], article a[href^=javascript]").count(), 0);
+  // A picture is a link, and code in a list is scrolled within its own box: nothing of it is out of reach, and no page is wider than the window.
+  await page.locator(".message.assistant").getByRole("link", { name: "🖼 a cat" }).waitFor();
+  const isInBox = (pre) => pre.tabIndex === 0 && pre.scrollWidth > pre.clientWidth && getComputedStyle(pre).overflowX === "auto" && pre.getBoundingClientRect().right <= innerWidth;
+  assert.ok(await page.locator(".message.assistant li pre").evaluate(isInBox));
   // The same from the record, on one page, and found.
   await page.locator(".sessions li").first().getByRole("button").click();
   await page.getByRole("menuitem", { name: "As one page" }).click();
   await page.getByRole("button", { name: "Print" }).waitFor();
   await page.locator(".printed").nth(1).waitFor();
   assert.equal(await page.locator(".printed :is(img, script, style, iframe, form)").count(), 0);
+  assert.ok(await page.locator(".printed li pre").evaluate(isInBox));
   await page.goBack();
   await page.locator("#main").focus();
   await page.keyboard.press("Control+f");

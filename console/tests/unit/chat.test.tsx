@@ -6,6 +6,7 @@ import { answer, connected, notify, refuse, sentAs, settle } from "./fake_daemon
 import { Session, type MessageRow, type Update } from "../../src/fold/session";
 import { itemsOf } from "../../src/fold/view";
 import { Excerpt } from "../../src/parts/excerpt";
+import { Markdown } from "../../src/parts/markdown";
 import { Chat } from "../../src/screens/chat";
 import { Toast } from "../../src/screens/frame";
 import { Jump, wanted } from "../../src/screens/jump";
@@ -13,6 +14,8 @@ import { Preview } from "../../src/screens/preview";
 import Print from "../../src/screens/print/screen";
 import Tools from "../../src/screens/tools/screen";
 import * as app from "../../src/store/app";
+import * as compose from "../../src/store/compose";
+import * as inputs from "../../src/store/inputs";
 import * as keys from "../../src/store/keys";
 import * as reading from "../../src/store/reading";
 import { keepsContent } from "../../src/store/settings";
@@ -200,6 +203,124 @@ describe("a session that is opened while things happen", () => {
     await notify("topic/update", { topic: "sessions", seq: 1, update: { session_id: "s", seq: 6, at_ms: 7, event: { type: "session_purged" } } });
     await refuse("session/subscribe", "not_found", "there is no session s");
     expect(root().textContent).toContain("This session can't be opened");
+  });
+});
+
+describe("Markdown of an answer", () => {
+  const drawn = async (text: string) => {
+    render(<Markdown text={text} />, root());
+    await settle();
+  };
+
+  it("has code that can be scrolled, copied and reached by keys in lists and quotations, too", async () => {
+    await drawn("1. First:\n\n   ```python\n   print(1)\n   ```\n\n> ```\n> a < b\n> ```\n\nEnd.");
+    const codes = () => [...root().querySelectorAll(".prose figure.code")];
+    expect(codes().map((each) => [each.querySelector("figcaption span")?.textContent, each.querySelector("pre")?.tabIndex, each.querySelector("pre")?.textContent, each.querySelector("button")?.textContent])).toEqual([
+      ["python", 0, "print(1)", "Copy"],
+      ["", 0, "a < b", "Copy"],
+    ]);
+    const [first] = codes();
+    expect(first?.closest("li")).not.toBeNull();
+    expect(codes()[1]?.closest("blockquote")).not.toBeNull();
+    await drawn("1. First:\n\n   ```python\n   print(1)\n   ```\n2. Second, which came later");
+    expect(codes()).toEqual([first]); // with its colours and where it was scrolled to
+  });
+
+  it("says what is done of a list of tasks", async () => {
+    await drawn("- [x] built\n- [ ] tested\n- other");
+    expect([...root().querySelectorAll("li")].map((each) => [each.textContent?.trim(), each.className])).toEqual([
+      ["☑ built", "task"],
+      ["☐ tested", "task"],
+      ["other", ""],
+    ]);
+    expect(root().querySelector("input")).toBeNull();
+  });
+
+  it("loads no picture, and says what it would be with its address as a link", async () => {
+    await drawn('![a cat](https://example.org/cat.png) [![sign](https://example.org/sign.svg)](https://example.org/ci) ![plot](out/plot.png) <img alt="raw" src="https://example.org/raw.png" onerror="x"> ![](data:image/png;base64,AAAA)');
+    expect(root().querySelector("img")).toBeNull();
+    expect([...root().querySelectorAll("a")].map((each) => [each.textContent, each.getAttribute("href")])).toEqual([
+      ["🖼 a cat", "https://example.org/cat.png"],
+      ["🖼 sign", "https://example.org/ci"],
+      ["🖼 raw", "https://example.org/raw.png"],
+    ]);
+    expect(root().textContent).toContain("🖼 plot (out/plot.png)");
+    expect(root().innerHTML).not.toMatch(/onerror|base64/);
+  });
+});
+
+describe("what somebody has opened", () => {
+  it("is open when it was scrolled away and comes back: a call, what was thought, and all of a long text", async () => {
+    begun();
+    const long = Array.from({ length: 3000 }, (_, at) => `line ${at}`).join("\n");
+    update({ type: "message_completed", turn_id: "t", message_id: "m", parts: [{ type: "thinking", text: "Hm." }, { type: "text", text: "Yes." }], provider: "p", model: "m" });
+    update({ type: "call_proposed", turn_id: "t", message_id: "m", call_id: "c9", index: 0, name: "build", arguments: "{}" });
+    update({ type: "call_finished", turn_id: "t", call_id: "c9", name: "build", status: "success", result: long });
+    await shown();
+    const details = () => [...root().querySelectorAll<HTMLDetailsElement>("details.thinking, details[data-call=c9]")];
+    const open = async (isOpen: boolean) => {
+      for (const each of details()) {
+        each.open = isOpen;
+        each.dispatchEvent(new Event("toggle"));
+      }
+      await settle();
+    };
+    const isWhole = () => root().textContent?.includes("line 2999") === true;
+    await open(true);
+    expect(isWhole()).toBe(false);
+    [...root().querySelectorAll<HTMLElement>("details[data-call=c9] button")].find((each) => each.textContent?.includes("3,000"))!.click();
+    await settle();
+    expect(isWhole()).toBe(true);
+    const again = async () => {
+      render(null, root());
+      await settle();
+      render(<Chat />, root());
+      await settle();
+      return details().map((each) => each.open);
+    };
+    expect(await again()).toEqual([true, true]);
+    expect(isWhole()).toBe(true);
+    await open(false);
+    expect(await again()).toEqual([false, false]);
+  });
+
+  it("of a delegated session leads to it, also where that failed", async () => {
+    begun();
+    for (const [id, result] of [["d1", '{"session_id":"session_x","outcome":"answered"}'], ["d2", '{"error_type":"tool","session_id": "session_y"}'], ["d3", "{}"]]) {
+      update({ type: "call_proposed", turn_id: "t", message_id: "m", call_id: id, index: 0, name: "delegate", arguments: "{}" });
+      update({ type: "call_finished", turn_id: "t", call_id: id, name: "delegate", status: "success", result });
+    }
+    await shown();
+    for (const each of root().querySelectorAll<HTMLDetailsElement>("details[data-call]")) {
+      each.open = true;
+      each.dispatchEvent(new Event("toggle"));
+    }
+    await settle();
+    expect([...root().querySelectorAll(".call a")].map((each) => each.getAttribute("href"))).toEqual(["#/chat/session_x", "#/chat/session_y"]);
+  });
+});
+
+describe("a model without a key", () => {
+  const events = (error_type: string) => ({ events: [{ session_id: "s", seq: 1, at_ms: 0, event: { type: "turn_started", turn_id: "t", input_ids: [], provider: "acme", model: "m" } }, { session_id: "s", seq: 2, at_ms: 0, event: { type: "turn_ended", turn_id: "t", outcome: "failed", error_type } }], is_over: true, has_more: false });
+  it.each([["auth", ["#/providers/acme"]], ["network", []]])("whose turn failed leads to where it is given, and only then: %s", async (type, links) => {
+    begun();
+    update({ type: "turn_ended", turn_id: "t", outcome: "failed", error_type: type, message: "acme needs a key" });
+    await shown("turn/get", "provider/list");
+    await answer("turn/get", events(type));
+    expect([...root().querySelectorAll(".message.error a")].map((each) => each.getAttribute("href"))).toEqual(links);
+  });
+
+  it("that refuses an input leads there from it, and what is sent is in sight", async () => {
+    await shown("session/prompt", "provider/list");
+    const toEnd = vi.spyOn(keys.list.current!, "toEnd");
+    compose.choose({ model: "acme/m" });
+    inputs.prompt("Go.");
+    await settle();
+    expect(toEnd).toHaveBeenCalledOnce();
+    await refuse("session/prompt", "auth", "acme needs a key");
+    expect(root().querySelector(".outgoing a")?.getAttribute("href")).toBe("#/providers/acme");
+    inputs.waiting.value = [];
+    compose.choose({ model: "" });
   });
 });
 
