@@ -78,7 +78,7 @@ def undo(
     what does not.
     """
     folder = data_path(data)
-    row, known, programs = trio.run(_session_and_changes, folder, session)
+    row, known, programs = trio.run(session_and_changes, folder, session)
     if list_calls:
         return _list_changes(folder, row, known, programs, json=json)
     call_id, delegated = None, list[str]()
@@ -127,20 +127,35 @@ def _list_changes(
     return ANSWERED
 
 
-async def _session_and_changes(
+async def session_and_changes(
     data: Path, name: str
 ) -> tuple[SessionRow, list[KnownChange], list[str]]:
     """Return a session, what it and those below it changed, and what programs did."""
     async with open_record(data) as reader:
         row = await find_session(reader, name)
         tree = await reader.session_tree([row.session_id])
-        known = VersionStore(data).changes(*tree)
+        known = versions_in(data).changes(*tree)
         return row, known, await program_changes(reader, tree, None, known)
+
+
+def versions_in(data: Path) -> VersionStore:
+    """Return where the node of a data folder keeps versions of files: of sessions in a shared root, in that. Blocks."""
+    from ...runtime.cluster.roots import roots_in  # few data folders are of a node with roots
+
+    if not (roots := roots_in(data).all):
+        return VersionStore(data)
+    from ...runtime.changes.shared_versions import SharedVersions
+    from ...runtime.cluster.shared_root import MARKER, OWN_FOLDER
+
+    own = {root.path: Path(root.path, OWN_FOLDER) for root in roots}
+    return SharedVersions(
+        data, {path: folder for path, folder in own.items() if (folder / MARKER).exists()}
+    )
 
 
 async def _elsewhere(data: Path, session: SessionRow) -> str:
     """Return a hint at what may be meant: the session that this is a copy of, or the last other one of its folder."""
-    versions = VersionStore(data)
+    versions = versions_in(data)
     async with open_record(data) as reader:
         origin = await reader.session(session.forked_from) if session.forked_from else None
         page = await reader.session_page(folders_of(session.workspace))
@@ -194,7 +209,7 @@ async def _foreseen(
     folder, is_real = checked_in(data, row.workspace)
     closed = (data, config_folder())
     has_nodes = address_in(data) is not None  # few databases have one daemon alone
-    undo = Undo(folder, closed, VersionStore(data).log, is_real=is_real, has_nodes=has_nodes)
+    undo = Undo(folder, closed, versions_in(data).log, is_real=is_real, has_nodes=has_nodes)
     async with open_record(data) as reader:
         tree = await reader.session_tree([row.session_id])
         programs = await program_changes(reader, tree, call_id, known, delegated)

@@ -18,6 +18,7 @@ pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 import callboard
 from callboard.cli.cluster.commands import status
 from callboard.cli.show.sessions import sessions, show
+from callboard.cli.store.undo import session_and_changes
 from callboard.client.client import connect
 from callboard.client.subscriptions import RemoteEvents
 from callboard.config.keys.tokens import Credentials
@@ -367,6 +368,8 @@ async def test_what_calls_changed_in_a_shared_root_is_undone_on_another_node(
             with pytest.raises(NotFoundError, match="which in a cluster may be another one"):
                 await idle.undo()
         assert (folder / "notes.txt").read_text(encoding="utf-8") == "after"
+        _, known, _ = await session_and_changes(tmp_path / "b", session.session_id)
+        assert [each.change.session_id for each in known] == [session.session_id]
         with trio.fail_after(WAIT_SECONDS):
             async with connect(b.url, b.token) as client:
                 assert await client.ask(session.session_id, "Who?") == "By b."
