@@ -7,6 +7,7 @@ import { Icon } from "../parts/icon";
 import { shown } from "../parts/text";
 import * as app from "../store/app";
 import { firstVisit } from "../store/first";
+import { isCovered } from "../store/keys";
 import { isTabOnly } from "../store/login";
 import { textOf } from "../store/problem";
 import type { Route } from "../store/route";
@@ -79,7 +80,7 @@ export function Frame() {
   }, [isOver]);
   if (app.isLoggedOut.value) return <Login />;
   return (
-    <div class="frame" onKeyDown={(event) => event.key === "Escape" && isDrawn && (event.preventDefault(), setDrawn(false))}>
+    <div class="frame" onKeyDown={(event) => event.key === "Escape" && isDrawn && !isCovered() && (isOver && event.preventDefault(), setDrawn(false))}>
       <a class="skip" inert={isOver} href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
         {its.skip}
       </a>

@@ -50,7 +50,8 @@ function escape(event: KeyboardEvent): void {
   if (isSecond) void app.cancel();
 }
 
-const isCovered = (): boolean => document.querySelector("dialog[open], :popover-open") !== null;
+/** Whether a dialog or a menu is open, which keys are for before all else. */
+export const isCovered = (): boolean => document.querySelector("dialog[open], :popover-open") !== null;
 
 function isWriting(target: EventTarget | null): boolean {
   if (isCovered()) return true;
