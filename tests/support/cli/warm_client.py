@@ -15,6 +15,7 @@ request = {
     "folder": os.getcwd(),
     "environ": dict(os.environ),
     "terminal": False,
+    "session": False,
     "program": "",
 }
 with socket.socket(fileno=int(server)) as requests:
