@@ -94,13 +94,13 @@ class Waking:
 
     async def _wake(self, session_id: str, room: trio.Semaphore) -> None:
         try:
-            with trio.move_on_after(LOAD_SECONDS):
-                message = WakeSession(session_id=session_id)
-                self._load(message)
-                try:
+            try:
+                with trio.move_on_after(LOAD_SECONDS):
+                    message = WakeSession(session_id=session_id)
+                    self._load(message)
                     await message.reply.wait()
-                except CallboardError:
-                    return  # the session has said why in the log
+            except CallboardError:
+                return  # the session has said why in the log
             with trio.move_on_after(WAKE_SECONDS):
                 await trio.lowlevel.checkpoint()  # its turn's task begins
                 # Of its first turn alone: with many prompts it would keep its place until all are answered.

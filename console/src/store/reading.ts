@@ -59,7 +59,10 @@ export function begin(): void {
     if (name === "topic/update") {
       const { update } = params as Notifications["topic/update"];
       // There is nothing left of it, and so no event of its own: the daemon says so to who asks.
-      if (update.event.type === "session_purged" && update.session_id === app.open.peek()?.id) void show(true);
+      if (update.event.type === "session_purged") {
+        recent.delete(update.session_id); // it may come back from a file, as another one
+        if (update.session_id === app.open.peek()?.id) void show(true);
+      }
     }
     for (const session of reading === null ? [app.open.peek()] : [app.open.peek(), reading]) {
       if (session === null || (params as { session_id?: string }).session_id !== session.id) continue;
