@@ -19,7 +19,8 @@ def without_pydantic() -> None:
     A command imports it for MCP at most, long after its line was read; tests have it from the beginning. To make
     a validator for each option takes a third of the time of reading a line.
     """
-    vars(_argument)["sys"] = SimpleNamespace(modules=())
+    reader: Any = _argument
+    reader.sys = SimpleNamespace(modules=())
 
 
 def prepare(commands: Iterable[str]) -> None:
