@@ -31,7 +31,7 @@ test("a skill is read, and exactly what was read is approved", async () => {
   await go(page, "#/skills");
   // A root stands first, and what is none can be written.
   const folder = page.getByLabel("Workspace");
-  assert.notEqual(await folder.inputValue(), "");
+  await page.waitForFunction((field) => field.value !== "", await folder.elementHandle()); // once the roots are read
   await folder.selectOption("");
   await page.getByText("Choose a workspace").waitFor();
   await axe(page, "skills, no workspace");
