@@ -120,7 +120,7 @@ test("sessions are found by what was said, renamed, saved, deleted and had back"
   await choose("Animals", "Delete");
   await dialog.getByRole("button", { name: "Delete" }).click();
   await row("Animals").waitFor({ state: "detached" });
-  await page.getByText("The session was deleted.").waitFor();
+  await page.locator(".toast").getByText("The session was deleted.").waitFor();
   await page.locator(".toast").getByRole("button", { name: "Undo" }).click();
   await row("Animals").waitFor();
   await choose("Animals", "Delete");
@@ -553,7 +553,7 @@ test("a session is swiped away by a finger and had back; what scrolls or is draw
   assert.equal(await page.locator("#drawer li.is-swiped").count(), 0);
   await row.waitFor();
   await draw(-140, 4, () => picture(page, "swiped"));
-  await page.getByText("The session was deleted.").waitFor();
+  await page.locator(".toast").getByText("The session was deleted.").waitFor();
   await row.waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Undo" }).click();
   await row.waitFor();
