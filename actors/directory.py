@@ -47,8 +47,8 @@ MAX_WAKING = 16
 LOAD_SECONDS = 10.0
 """Then the next one is loaded, although this one still is: one that never ends holds up no other."""
 WAKE_SECONDS = 0.25
-"""For the first turn of one that is loaded. Then the next one is woken, however long a turn runs: it may wait for a person, for days. So 64 begin in a second, which
-keep less than half of a core busy, and a node that takes over a hundred sessions has them all at work in two seconds."""
+"""For the first turn of one that is loaded. Then the next one is woken, however long a turn runs: it may wait for a
+person, for days. So at most 64 begin in a second, which keep less than half of a core busy, and a node that takes over a hundred sessions has them all at work in two seconds."""
 LOOK_SECONDS = 0.05
 """How often it is checked whether a turn has ended; short turns wait no longer for each other."""
 

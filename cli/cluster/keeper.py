@@ -121,9 +121,9 @@ class NodeKeeper:
             "url": "",
         }
         if process is None or process.poll() is not None:  # or its end is just being looked at
-            is_wanted = self._wanted.is_set() and not self._stopping.is_set()
-            is_wanted = is_wanted and (process is None or process.returncode != 0)
-            return {**found, "state": "waiting" if is_wanted else "ended"}
+            ended_in_order = process is not None and process.returncode == 0
+            stays = ended_in_order or self._stopping.is_set() or not self._wanted.is_set()
+            return {**found, "state": "ended" if stays else "waiting"}
         url = _serves_at(os.path.join(self._plan.home, "data", "daemon.json"), process.pid)
         return {**found, "state": "serving" if url else "starting", "pid": process.pid, "url": url}
 

@@ -101,9 +101,8 @@ def serve(
         tell_stopping=lambda: asked.append(True),
     )
     gc.freeze()  # modules stay: looking through them for garbage held all turns up for 50 ms now and then
-    if (
-        _was_fenced(plan, data, options.log_format) and not asked
-    ):  # else whoever wanted its end has it
+    was_fenced = _was_fenced(plan, data, options.log_format)
+    if was_fenced and not asked:  # else whoever wanted its end has it
         # Nothing of this process is of use: its sessions go on elsewhere. The same command begins anew.
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return ANSWERED
