@@ -13,11 +13,11 @@ from ..providers.provider import ModelTarget
 from ..providers.recording import Recorder
 from ..runtime.definitions import GENERAL_AGENT, Agent
 from ..runtime.errors import ConflictError
-from ..runtime.events import AgentSwitched, DurableEvent
+from ..runtime.events import AgentSwitched, DurableEvent, Stored
 from ..runtime.http.client import HttpClient
 from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
-from ..runtime.messages import Ancestor, DispatcherMessage, JournalMessage
+from ..runtime.messages import Ancestor, AppendEvents, DispatcherMessage, JournalMessage
 from ..runtime.store.interface import Store
 from ..runtime.taint.marked_files import MarkedFiles
 from ..runtime.turns.activity import Activity
@@ -124,6 +124,19 @@ class Owners(Protocol):
     def is_confined(self, folder: str) -> bool:
         """Whether a folder that `folder_of` gave is a real path in a root, and no link may lead out of that."""
         ...
+
+
+async def append_as_owner(
+    journal: Mailbox[JournalMessage], owners: Owners | None, session_id: str, event: DurableEvent
+) -> tuple[Stored, ...]:
+    """Store an event of a session, which this node claims first if nobody has it; return what was stored.
+
+    Raises:
+        ConflictError: Another node of the cluster has the session.
+    """
+    if owners is not None and not owners.owns(session_id):
+        await owners.claim(session_id)
+    return await journal.ask(AppendEvents(session_id=session_id, events=(event,)))
 
 
 class SessionServices(msgspec.Struct, frozen=True, kw_only=True):

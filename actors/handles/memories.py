@@ -8,7 +8,7 @@ import msgspec
 
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
-from ...runtime.events import DurableEvent, MemoryForgotten, MemoryStored, Stored
+from ...runtime.events import MemoryForgotten, MemoryStored
 from ...runtime.history import Call
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.memory.memories import (
@@ -19,12 +19,12 @@ from ...runtime.memory.memories import (
     memory_id,
     sorted_tags,
 )
-from ...runtime.messages import AppendEvents, CallPlace, JournalMessage
+from ...runtime.messages import CallPlace, JournalMessage
 from ...runtime.redaction import mask
 from ...runtime.store.interface import StoreReader
 from ...runtime.taint.marks import UNMARKED, SessionMarks
 from ...runtime.text import without_surrogates
-from ..services import Owners
+from ..services import Owners, append_as_owner
 
 UNTRUSTED = SessionMarks(is_tainted=True)
 """Marks of a session that reads a memory which strangers may have written."""
@@ -60,7 +60,7 @@ class JournaledMemories:
             call_id=new.call_id,
             is_untrusted=new.is_untrusted,
         )
-        await self._append(new.session_id, event)
+        await append_as_owner(self._journal, self._owners, new.session_id, event)
         found = await self._store.memories(memory_id=event.memory_id, limit=1)
         if not found:
             raise ConflictError(f"{event.memory_id} was forgotten as soon as it was stored.")
@@ -79,14 +79,9 @@ class JournaledMemories:
         found = await self._store.memories(memory_id=memory_id, limit=1)
         event = MemoryForgotten(memory_id=memory_id, forgotten_by=forgotten_by)
         for memory in found:
-            if await self._append(memory.session_id, event):
+            if await append_as_owner(self._journal, self._owners, memory.session_id, event):
                 return
         raise NotFoundError(f"There is no memory {memory_id}.")
-
-    async def _append(self, session_id: str, event: DurableEvent) -> tuple[Stored, ...]:
-        if self._owners is not None and not self._owners.owns(session_id):
-            await self._owners.claim(session_id)
-        return await self._journal.ask(AppendEvents(session_id=session_id, events=(event,)))
 
 
 class OpenReader:

@@ -42,7 +42,6 @@ from ...runtime.events import (
 from ...runtime.identity import RequestKey, now_ms
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
-    AppendEvents,
     CancelTurn,
     DirectoryMessage,
     ImportRecords,
@@ -56,7 +55,7 @@ from ...runtime.store.lists import Hit, SessionFilter, WordSearch
 from ...runtime.store.rows import SessionRow
 from ...runtime.text import did_you_mean
 from ..conversation.conversation import UnreadableRecord
-from ..services import Owners
+from ..services import Owners, append_as_owner
 from .session_import import imported_events
 
 logger = redacting_logger(__name__)
@@ -448,6 +447,4 @@ class SessionKeeping:
 
     async def _append(self, session_id: str, event: DurableEvent) -> None:
         """Store an event; raise `ConflictError` if another node of the cluster has the session."""
-        if self._owners is not None and not self._owners.owns(session_id):
-            await self._owners.claim(session_id)
-        await self._journal.ask(AppendEvents(session_id=session_id, events=(event,)))
+        await append_as_owner(self._journal, self._owners, session_id, event)
