@@ -247,9 +247,8 @@ class Relays:
             self._places[session_id] = owner.life
         found = self._node.members.nodes.get(owner.life.node_id)
         if found is None or found.life != owner.life:
-            if (
-                owner.is_gone and trying.error is None
-            ):  # it was to claim the session, and has left since
+            if owner.is_gone and trying.error is None:
+                # It was to claim the session, and has left since.
                 trying.error = Unreachable("it has left")
                 return await self._place(trying)
             # It has joined just now.
