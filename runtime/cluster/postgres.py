@@ -33,6 +33,7 @@ _END_STOPPED = (
     " join pg_database d on d.oid = l.database where d.datname = current_database() and l.locktype = 'advisory'"
     f" and l.classid = {NODE_LOCKS} and l.objid::bigint = (hashtext(?)::bigint & 4294967295) and l.objsubid = 2"
     " and a.state = 'active' and a.wait_event = 'ClientRead' and a.xact_start is not null"
+    " and pg_has_role(a.usesysid, 'usage')"  # else it may not be ended, and that would be an error of the fence
     f" and a.state_change < clock_timestamp() - interval '{STATEMENT_MS} milliseconds'"
 )
 """Of a commit whose statements go to the database together, a node that is stopped may have sent some. To the database it
